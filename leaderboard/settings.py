@@ -188,6 +188,7 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_POOL = "threads"  # not processes: work hears at once that its worker is asked to stop
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_ROUTES = (
     "leaderboard.celery.route_work",

@@ -30,11 +30,10 @@ def processes(host: str, port: int) -> dict[str, str]:
     worker = f"{celery} worker --loglevel WARNING --without-gossip --without-mingle"
     commands = {
         "web": (f"{PYTHON} -m gunicorn --config python:leaderboard.serving --bind {host}:{port} --log-level warning"),
-        # Threads, not processes: work hears at once that its worker is asked to stop.
-        "worker": f"{worker} --queues default --pool threads --concurrency 1 --hostname default@%%h",
+        "worker": f"{worker} --queues default --concurrency 1 --hostname default@%%h",
         # A lane of its own for files and downloads: no model keeps them waiting, and they keep no model.
-        "files-worker": f"{worker} --queues readings,downloads --pool threads --concurrency 2 --hostname files@%%h",
-        "gpu-worker": f"{worker} --queues gpu --pool threads --concurrency 1 --hostname gpu@%%h",
+        "files-worker": f"{worker} --queues readings,downloads --concurrency 2 --hostname files@%%h",
+        "gpu-worker": f"{worker} --queues gpu --concurrency 1 --hostname gpu@%%h",
         "beat": f"{celery} beat --loglevel WARNING --pidfile=",
     }
     if settings.EMBEDDED_BROKER:

@@ -2,15 +2,16 @@
 
 import logging
 import os
+import sys
 import threading
 import time
 from functools import partial
 from typing import Any
 
 from celery.signals import (
-    beat_embedded_init,
     beat_init,
     celeryd_after_setup,
+    celeryd_init,
     heartbeat_sent,
     worker_ready,
     worker_shutdown,
@@ -39,6 +40,13 @@ _last_beat = 0.0
 _measuring: list[threading.Thread] = []
 
 forgive_lost_acknowledgements()
+
+
+@celeryd_init.connect
+def refuse_beat_within(options: dict[str, Any], **_kwargs: object) -> None:
+    """A worker forks its beat, which closes what it inherited late: by then the numbers are those of database files."""
+    if options.get("beat"):
+        sys.exit("--beat: start beat as a process of its own, by `celery --app leaderboard beat`")
 
 
 @celeryd_after_setup.connect
@@ -104,7 +112,6 @@ def note_leaving(sender: Any, **_kwargs: object) -> None:
         thread.join(MEASURING_SECONDS)
 
 
-@beat_embedded_init.connect
 @beat_init.connect
 def sweep_in_beat(**_kwargs: object) -> None:
     """Beat sweeps, in a thread: a task would wait behind the work of a busy worker, and others with it."""

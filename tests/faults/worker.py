@@ -41,12 +41,12 @@ def database_url() -> str:
 
 @contextmanager
 def worker(queues: str = ALL_QUEUES, name: str = "celery", **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker for `queues`, with beat; killed at the end of the block, its last words told if that fails."""
+    """A worker for `queues`, and beat; killed at the end of the block, their last words told if that fails."""
     log = settings.VAR / f"worker-{time.monotonic_ns()}.log"
-    command = [sys.executable, "-m", "celery", "--app", "leaderboard", "worker"]
-    command += ["--queues", queues, "--hostname", f"{name}@%h"]
-    command += ["--pool", "threads", "--concurrency", "2", "--beat", "--loglevel", "INFO"]
-    command += ["--schedule", str(settings.VAR / f"schedule-{time.monotonic_ns()}")]
+    celery = [sys.executable, "-m", "celery", "--app", "leaderboard"]
+    worker_command = [*celery, "worker", "--queues", queues, "--hostname", f"{name}@%h"]
+    worker_command += ["--concurrency", "2", "--loglevel", "INFO"]
+    beat_command = [*celery, "beat", "--loglevel", "INFO", "--pidfile=", "--schedule", f"{log.with_suffix('')}-beat"]
     variables = os.environ | {
         "DATABASE_URL": database_url(),
         "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
@@ -55,19 +55,20 @@ def worker(queues: str = ALL_QUEUES, name: str = "celery", **environment: str) -
         **environment,
     }
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=variables, stdout=output, stderr=output, start_new_session=True
-        )
+        processes = [
+            subprocess.Popen(command, cwd=ROOT, env=variables, stdout=output, stderr=output, start_new_session=True)
+            for command in (worker_command, beat_command)
+        ]
     try:
-        yield process
+        yield processes[0]
     except BaseException:
-        sys.stdout.write(f"a worker's last words:\n{log.read_text(errors='replace')[-LAST_WORDS:]}")
+        sys.stdout.write(f"last words of a worker and its beat:\n{log.read_text(errors='replace')[-LAST_WORDS:]}")
         raise
     finally:
-        # Beat is a child of its own, and outlives a killed worker: the whole group goes.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def stretch(seconds: float) -> float:

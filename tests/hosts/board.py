@@ -113,7 +113,7 @@ class Processes:
     def start_worker(self, host: Host, code: Path = ROOT, name: str = "") -> None:
         """Start a worker that collects and scores."""
         celery = [PYTHON, "-m", "celery", "--app", "leaderboard", "worker", "--loglevel", "INFO"]
-        options = ["--queues", "default,gpu,readings,downloads", "--pool", "threads", "--concurrency", "1"]
+        options = ["--queues", "default,gpu,readings,downloads", "--concurrency", "1"]
         name = name or host.name
         hostname = ["--hostname", f"worker@{name}"]
         self.start(name, host, [*celery, *options, *hostname], self.shared_environment(host.name), code)

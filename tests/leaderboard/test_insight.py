@@ -2,6 +2,7 @@
 
 import json
 import logging
+import subprocess
 import sys
 from datetime import timedelta
 from io import StringIO
@@ -373,6 +374,13 @@ def test_a_worker_gives_signs_of_life_now_and_then_and_says_when_it_goes(monkeyp
     assert Worker.objects.alive().count() == 1
     worker_shutdown.send(sender=eventer)
     assert not Worker.objects.exists()
+
+
+def test_a_worker_refuses_to_fork_its_beat():
+    command = [sys.executable, "-m", "celery", "--app", "leaderboard", "worker", "--beat"]
+    worker_with_beat = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert worker_with_beat.returncode == 1
+    assert "start beat as a process of its own, by `celery --app leaderboard beat`" in worker_with_beat.stderr
 
 
 # Sentry
