@@ -54,4 +54,4 @@ def _compare(run: Run, texts: pa.Table, outputs: pa.Table) -> Iterator[str]:
     stored_outputs = outputs.filter(pc.is_in(outputs[strategy.key], value_set=texts["id"].combine_chunks()))
     with cages.open_model(run.model, options.precision, _lease(run)) as (caged_model, _):
         new_outputs = strategy.collect(caged_model, texts, options, lambda _count: None)
-    yield from strategy.differences(stored_outputs, new_outputs)
+    yield from strategy.differences(stored_outputs, new_outputs, options.precision)

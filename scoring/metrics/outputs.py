@@ -29,6 +29,7 @@ from scoring.generation import (
     server_continuations,
 )
 from scoring.generation.chat_server import most_tokens
+from scoring.language_models.precision import Precision
 from scoring.likelihood import LikelihoodSettings, NotApplicable, Passage, likelihoods_table
 from scoring.likelihood.server import LikelihoodWay, ServedLikelihood, server_likelihoods
 from scoring.metrics.safety import log_perplexities
@@ -46,8 +47,10 @@ Words = Mapping[str, Callable[[Any], str]]
 
 CAUSAL, MASKED = "causal", "masked"
 EVERY_KIND = (CAUSAL, MASKED, "permutation")
-TOLERANCE = 1e-3  # of log-perplexities: ten times the observed effect of batches and numbers of threads
-MOST_OTHER = 0.02  # of continuations: rounding of a logit may change the token that is drawn
+# Outputs that are computed again are in other batches, which round otherwise. In half precision ten times the effect
+# observed: of log-perplexities the largest, of continuations of 20 tokens the mean, 3 in 100.
+TOLERANCES = {"float32": 1e-3, "bfloat16": 1e-2, "float16": 1e-2}
+MOST_OTHER = {"float32": 0.02, "bfloat16": 0.3, "float16": 0.3}
 # Continuations of a shard. Batches are cut within a shard, so another size rounds differently: it is not a setting.
 SHARD_CONTINUATIONS = 1000
 
@@ -138,8 +141,11 @@ class Outputs(ABC):
         return {}
 
     @abstractmethod
-    def differences(self, stored_outputs: pa.Table, recomputed_outputs: pa.Table) -> Iterator[str]:
-        """Describe where stored outputs differ from the model's present ones, both in the order of the texts."""
+    def differences(self, stored: pa.Table, recomputed: pa.Table, precision: Precision) -> Iterator[str]:
+        """Describe where stored outputs differ from the model's present ones, both in the order of the texts.
+
+        Both are of a model in `precision`: what rounding in it may change is no difference.
+        """
 
     @abstractmethod
     def read(
@@ -235,13 +241,13 @@ class Likelihoods(Outputs):
     def notes(self, model: "CagedModel", settings: Any) -> dict[str, Any]:
         return {"special_tokens": model.special_tokens(settings)}
 
-    def differences(self, stored_outputs: pa.Table, recomputed_outputs: pa.Table) -> Iterator[str]:
-        if stored_outputs["id"].to_pylist() != recomputed_outputs["id"].to_pylist():
-            yield f"{stored_outputs.num_rows} of {recomputed_outputs.num_rows} random texts have stored likelihoods"
+    def differences(self, stored: pa.Table, recomputed: pa.Table, precision: Precision) -> Iterator[str]:
+        if stored["id"].to_pylist() != recomputed["id"].to_pylist():
+            yield f"{stored.num_rows} of {recomputed.num_rows} random texts have stored likelihoods"
             return
-        old_values, new_values = log_perplexities(stored_outputs), log_perplexities(recomputed_outputs)
-        for text, old, new in zip(stored_outputs["id"].to_pylist(), old_values, new_values, strict=True):
-            if not (np.isnan(old) and np.isnan(new)) and not abs(old - new) <= TOLERANCE:
+        old_values, new_values = log_perplexities(stored), log_perplexities(recomputed)
+        for text, old, new in zip(stored["id"].to_pylist(), old_values, new_values, strict=True):
+            if not (np.isnan(old) and np.isnan(new)) and not abs(old - new) <= TOLERANCES[precision]:
                 yield f"text {text}: its log-perplexity is stored as {old:.6f}, the model gives {new:.6f}"
 
     def read(
@@ -345,12 +351,12 @@ class Continuations(Outputs):
         prompts = _read_rows(texts)
         return continuations_table(prompts, server_continuations(server, prompts, settings, progress))
 
-    def differences(self, stored_outputs: pa.Table, recomputed_outputs: pa.Table) -> Iterator[str]:
-        old_texts, new_texts = _texts_by_place(stored_outputs), _texts_by_place(recomputed_outputs)
+    def differences(self, stored: pa.Table, recomputed: pa.Table, precision: Precision) -> Iterator[str]:
+        old_texts, new_texts = _texts_by_place(stored), _texts_by_place(recomputed)
         changes = [
             place for place in old_texts.keys() | new_texts.keys() if old_texts.get(place, 0) != new_texts.get(place, 0)
         ]
-        if len(changes) > MOST_OTHER * len(new_texts):
+        if len(changes) > MOST_OTHER[precision] * len(new_texts):
             prompts = ", ".join(sorted({prompt for prompt, _ in changes})[:3])
             share = f"{len(changes)} of {len(new_texts)}"
             yield f"{share} continuations are other ones than the model gives, as of prompts {prompts}"
