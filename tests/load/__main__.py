@@ -18,7 +18,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.load.client import PATIENCE, Report, read_pages, tables_of
-from tests.load.site import manage, memory_of, open_board, seconds_of, serve, transactions
+from tests.load.site import manage, memory_of, open_board, run_broker, seconds_of, serve, transactions
+from tests.load.submitters import enter_submitters, submit_in_turn
 
 SECONDS, LONG = float(os.environ.get("SECONDS", "60")), float(os.environ.get("LONG", "300"))
 MODELS, MORE = int(os.environ.get("MODELS", "1000")), int(os.environ.get("MORE", "10000"))
@@ -46,14 +47,6 @@ version = MetricVersion.objects.get(metric__slug="synthetic", status="current")
 began = time.perf_counter()
 publish_standings(version, read_files=False)
 print(version.standings.count(), time.perf_counter() - began)
-"""
-SUBMIT = """
-from django.contrib.auth.models import User
-from leaderboard.models import Submission
-for number in range(50):
-    person, _ = User.objects.get_or_create(username=f"load-{number}")
-    Submission.objects.create(submitter=person, form="hub", state="checking", payload={"hub_id": "a/b", "name": "B",
-        "metrics": ["synthetic"], "licence": "mit", "family": "", "notes": "", "revision": "main"})
 """
 
 
@@ -160,21 +153,26 @@ def print_late(report: Report) -> None:
 
 def mixed_table(environment: dict[str, str], limit: dict[int, float]) -> None:
     """Readers, a publication and 50 submissions at once; each table has to be that of before or that of after."""
-    with serve(environment) as (port, web):
+    with run_broker(environment) as with_broker, serve(with_broker) as (port, web):
         samples: list[float] = []
         published: list[str] = []
+        submitters = enter_submitters(with_broker)
+        submitted = Report()
         quiet = read_pages(port, PAGES.values(), 1, 15, keeps_bodies=True)
 
         async def beside() -> None:
-            tasks = [asyncio.create_task(asyncio.to_thread(manage_later, environment))]
+            publication = asyncio.create_task(asyncio.to_thread(publish_later, with_broker))
+            submissions = asyncio.create_task(submit_in_turn(port, submitters, LONG / 5, 4 * LONG / 5, submitted))
             began = time.monotonic()
             while time.monotonic() - began < LONG:
                 samples.append(sum(memory_of(web)))
                 await asyncio.sleep(1)
-            published.extend(await asyncio.gather(*tasks))
+            await submissions
+            published.append(await publication)
 
         report = read_pages(port, PAGES.values(), 100, LONG, keeps_bodies=True, beside=beside)
         print_line("kept pages, a publication and 50 submissions", 100, report, limit.get(100, 0))
+        print_line("the 50 submissions", len(submitters), submitted, 0)
         after = read_pages(port, PAGES.values(), 1, 15, keeps_bodies=True)
     whole = {path: {tables_of(body) for (own, _), body in (*quiet.bodies.items(), *after.bodies.items()) if own == path}
              for path in PAGES.values()}  # fmt: skip
@@ -186,10 +184,9 @@ def mixed_table(environment: dict[str, str], limit: dict[int, float]) -> None:
     print(f"where it grew by {growth:.1%}.")
 
 
-def manage_later(environment: dict[str, str]) -> str:
-    """A third of the way: what people and workers do."""
+def publish_later(environment: dict[str, str]) -> str:
+    """A third of the way, what a worker does."""
     time.sleep(LONG / 3)
-    manage(environment, "shell", "-c", SUBMIT)
     return manage(environment, "shell", "-c", PUBLISH).strip()
 
 

