@@ -141,7 +141,9 @@ class Outputs(ABC):
         return {}
 
     @abstractmethod
-    def differences(self, stored: pa.Table, recomputed: pa.Table, precision: Precision) -> Iterator[str]:
+    def differences(
+        self, stored_outputs: pa.Table, recomputed_outputs: pa.Table, precision: Precision
+    ) -> Iterator[str]:
         """Describe where stored outputs differ from the model's present ones, both in the order of the texts.
 
         Both are of a model in `precision`: what rounding in it may change is no difference.
@@ -241,12 +243,14 @@ class Likelihoods(Outputs):
     def notes(self, model: "CagedModel", settings: Any) -> dict[str, Any]:
         return {"special_tokens": model.special_tokens(settings)}
 
-    def differences(self, stored: pa.Table, recomputed: pa.Table, precision: Precision) -> Iterator[str]:
-        if stored["id"].to_pylist() != recomputed["id"].to_pylist():
-            yield f"{stored.num_rows} of {recomputed.num_rows} random texts have stored likelihoods"
+    def differences(
+        self, stored_outputs: pa.Table, recomputed_outputs: pa.Table, precision: Precision
+    ) -> Iterator[str]:
+        if stored_outputs["id"].to_pylist() != recomputed_outputs["id"].to_pylist():
+            yield f"{stored_outputs.num_rows} of {recomputed_outputs.num_rows} random texts have stored likelihoods"
             return
-        old_values, new_values = log_perplexities(stored), log_perplexities(recomputed)
-        for text, old, new in zip(stored["id"].to_pylist(), old_values, new_values, strict=True):
+        old_values, new_values = log_perplexities(stored_outputs), log_perplexities(recomputed_outputs)
+        for text, old, new in zip(stored_outputs["id"].to_pylist(), old_values, new_values, strict=True):
             if not (np.isnan(old) and np.isnan(new)) and not abs(old - new) <= TOLERANCES[precision]:
                 yield f"text {text}: its log-perplexity is stored as {old:.6f}, the model gives {new:.6f}"
 
@@ -351,8 +355,10 @@ class Continuations(Outputs):
         prompts = _read_rows(texts)
         return continuations_table(prompts, server_continuations(server, prompts, settings, progress))
 
-    def differences(self, stored: pa.Table, recomputed: pa.Table, precision: Precision) -> Iterator[str]:
-        old_texts, new_texts = _texts_by_place(stored), _texts_by_place(recomputed)
+    def differences(
+        self, stored_outputs: pa.Table, recomputed_outputs: pa.Table, precision: Precision
+    ) -> Iterator[str]:
+        old_texts, new_texts = _texts_by_place(stored_outputs), _texts_by_place(recomputed_outputs)
         changes = [
             place for place in old_texts.keys() | new_texts.keys() if old_texts.get(place, 0) != new_texts.get(place, 0)
         ]
