@@ -10,7 +10,7 @@ from leaderboard.models.clock import birth_field
 
 
 class LogSection(StrEnum):
-    """The section of the public change log that shows an event. Without a section, only operators see it."""
+    """The section of the public change log that shows an event. The last two are of none: only operators see them."""
 
     ADDED = "added"
     ACCESS = "withdrawn"
@@ -24,6 +24,7 @@ class LogSection(StrEnum):
     POLICY = "policy"
     TEXTS = "texts"
     OPERATORS = "operators"
+    PEOPLE = "people"  # what people ask for and may do, of which no public page shows anything
 
 
 class AuditVerb(StrEnum):
@@ -80,23 +81,23 @@ class AuditVerb(StrEnum):
     RESTORE_BOARD = "restore board", LogSection.OPERATORS
     IMPORT_BOARD = "import board", LogSection.OPERATORS
     CHANGE_IN_ADMIN = "change in admin", LogSection.OPERATORS
-    SUBMIT = "submit", LogSection.OPERATORS
+    SUBMIT = "submit", LogSection.PEOPLE
     ACCEPT_SUBMISSION = "accept submission", LogSection.OPERATORS
-    REFUSE_SUBMISSION = "refuse submission", LogSection.OPERATORS
-    REJECT_SUBMISSION = "reject submission", LogSection.OPERATORS
-    RETURN_SUBMISSION = "return submission", LogSection.OPERATORS
+    REFUSE_SUBMISSION = "refuse submission", LogSection.PEOPLE
+    REJECT_SUBMISSION = "reject submission", LogSection.PEOPLE
+    RETURN_SUBMISSION = "return submission", LogSection.PEOPLE
     SEND_SUBMISSION_AGAIN = "send submission again", LogSection.OPERATORS
     RETRY_SUBMISSION = "retry submission", LogSection.OPERATORS
     CANCEL_SUBMISSION = "cancel submission", LogSection.OPERATORS
     WITHDRAW_SUBMISSION = "withdraw submission", LogSection.OPERATORS
-    ASK_FOR_NAME = "ask for name", LogSection.OPERATORS
-    REJECT_NAME = "reject name", LogSection.OPERATORS
-    INVITE = "invite", LogSection.OPERATORS
-    USE_INVITATION = "use invitation", LogSection.OPERATORS
-    REVOKE_INVITATION = "revoke invitation", LogSection.OPERATORS
-    SET_ROLE = "set role", LogSection.OPERATORS
-    MAKE_API_TOKEN = "make API token", LogSection.OPERATORS
-    REVOKE_API_TOKEN = "revoke API token", LogSection.OPERATORS
+    ASK_FOR_NAME = "ask for name", LogSection.PEOPLE
+    REJECT_NAME = "reject name", LogSection.PEOPLE
+    INVITE = "invite", LogSection.PEOPLE
+    USE_INVITATION = "use invitation", LogSection.PEOPLE
+    REVOKE_INVITATION = "revoke invitation", LogSection.PEOPLE
+    SET_ROLE = "set role", LogSection.PEOPLE
+    MAKE_API_TOKEN = "make API token", LogSection.PEOPLE
+    REVOKE_API_TOKEN = "revoke API token", LogSection.PEOPLE
 
 
 class AuditEvent(models.Model):

@@ -9,6 +9,7 @@ from django.db.models import Model
 from leaderboard.models import (
     WORK_TABLES,
     AuditEvent,
+    AuditVerb,
     Calibration,
     EvaluationSet,
     LanguageModel,
@@ -21,9 +22,11 @@ from leaderboard.models import (
     Standing,
     Work,
 )
+from leaderboard.models.audit import LogSection
 
-# Rows of the board are added and never changed in what pages show of them, or else the audit trail says so. (All SQL
-# here is made of names of ours.)
+# Rows of the board are added and never changed in what pages show of them, or else the audit trail says so, by an event
+# that is not about people. (All SQL here is made of names of ours.)
+ABOUT_PEOPLE = ", ".join(f"'{verb}'" for verb in AuditVerb if verb.section == LogSection.PEOPLE)
 NEWEST = [
     (table, "id")
     for table in (
@@ -53,6 +56,8 @@ def board_stamp() -> Stamp:
     newest = [f"(SELECT SUM(publications) FROM {MetricVersion._meta.db_table})"]  # noqa: S608
     for table, column in (*NEWEST, *ENDED):
         name = table._meta.db_table
+        if table is AuditEvent:
+            name = f"(SELECT id FROM {name} WHERE verb NOT IN ({ABOUT_PEOPLE})) AS shown"  # noqa: S608
         newest.append(f"(SELECT MAX({column}) FROM {name})")  # noqa: S608
         if column == "id":
             # Through the index, however many rows there are: a plain WHERE has PostgreSQL read the table.

@@ -1,6 +1,7 @@
 """A page is made once for each state of the board, and is never older than the board."""
 
 import gzip
+import re
 import socket
 
 import pytest
@@ -8,14 +9,19 @@ from django.contrib.auth.models import User
 from django.core.cache import caches
 from django.test import Client
 
-from leaderboard.models import ControlCheck, LanguageModel, Metric, Run, Work
+from leaderboard.models import AuditEvent, ControlCheck, LanguageModel, Metric, Run, Submission, Work
+from leaderboard.people.services.invitations import invite, revoke_invitation
+from leaderboard.people.services.tokens import make_token, revoke_token
 from leaderboard.queries.stamp import board_stamp
 from leaderboard.services.audit import record
 from leaderboard.services.checks import request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.language_models import add_bundled
+from leaderboard.submissions.services.moderation import decide
 from leaderboard.views.rankings import rankings
 from tests.leaderboard.conftest import CAUSAL, finish
+from tests.leaderboard.contributing import refused, send
+from tests.leaderboard.test_accounts import person
 from tests.pages import read_page
 
 PAGES = [
@@ -26,6 +32,7 @@ PAGES = [
     "/agreement/",
     f"/compare/?m={CAUSAL}",
 ]
+NONCE = re.compile(r'nonce="[^"]*"')
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
 
@@ -112,6 +119,27 @@ def test_whatever_pages_show_changes_the_stamp(board):
         if change is not changes[3]:  # only a page that shows work shows a failed one
             seen.append(board_stamp().kept)
     assert len(set(seen)) == len(changes)
+
+
+def test_what_people_ask_for_changes_no_page_and_has_none_made_anew(client, board):
+    pages = [*PAGES, "/", "/models/", "/metrics/", "/about/changes/", "/feeds/rank-changes.atom"]
+    before = {path: client.get(path) for path in pages}
+    assert {page.status_code for page in before.values()} == {200}
+    stamp, ada, operator = board_stamp(), person("ada"), person("olga", "operator")
+    invitation, _ = invite("https://board.example.org", inviter=operator)
+    revoke_invitation(invitation.pk, operator)
+    token, _ = make_token(ada, "laptop")
+    revoke_token(token.pk, ada)
+    submission = refused(send([board.slug], b"no outputs", name="Another", kind="causal", user=ada))
+    for decision in ("return", "reject"):
+        Submission.objects.filter(pk=submission.pk).update(state=Submission.State.MODERATED)
+        decide(submission, decision, "Say which texts it was trained on.", operator)
+    events = list(AuditEvent.objects.order_by("-pk").values_list("verb", flat=True)[:9])
+    assert {"set role", "invite", "make API token", "submit", "refuse submission", "reject submission"} <= set(events)
+    assert board_stamp() == stamp
+    caches["pages"].clear()
+    for path, page in before.items():
+        assert NONCE.sub("", client.get(path).content.decode()) == NONCE.sub("", page.content.decode()), path
 
 
 def test_progress_changes_the_stamp_of_pages_that_show_it_alone(board, models):
