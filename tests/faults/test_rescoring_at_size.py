@@ -199,6 +199,7 @@ def published(metric: Metric, number: int) -> bool:
     return version is not None and version.number == number
 
 
+@pytest.mark.longest
 def test_two_hundred_entries_are_rescored_once_each_whatever_is_killed_meanwhile(lexicon, tmp_path, capsys):
     began = time.monotonic()
     generator = np.random.default_rng(SEED)

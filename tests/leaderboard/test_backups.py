@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pyrage
@@ -27,6 +29,7 @@ from django.db.backends.sqlite3._functions import register
 from django.urls import reverse
 from django.utils import timezone
 
+from leaderboard.management.commands import backup as backup_command
 from leaderboard.models import Artefact, Backup, Incident, MetricVersion, Release, StorageMark, Submission
 from leaderboard.operations.alerts import look
 from leaderboard.operations.backups import making, restoring, sets
@@ -273,6 +276,34 @@ def test_a_set_that_anybody_can_read_follows_an_encrypted_one_only_where_it_is_m
         call_command("backup", folder, "--plain", "--recipient", recipient)
     call_command("backup", folder, "--plain")
     assert [envelope.encryption for envelope in sets.list_sets(place)[0]] == ["", "age"]
+
+
+class EndOfWaiting(Exception):
+    """The command would wait for ever."""
+
+
+def test_a_scheduled_backup_that_is_refused_is_told_until_one_is_made(
+    version: MetricVersion, place: BackupPlace, tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch
+):
+    def wait(_seconds: float) -> None:
+        raise EndOfWaiting
+
+    monkeypatch.setattr(backup_command, "time", SimpleNamespace(sleep=wait))
+    recipient, folder = str(pyrage.x25519.Identity.generate().to_public()), str(tmp_path / "backups")
+    call_command("backup", folder, "--recipient", recipient)
+    Backup.objects.update(begun_at=timezone.now() - timedelta(hours=2))
+    settings.BACKUP_SECONDS = 3600.0
+    for _ in range(2):
+        with pytest.raises(EndOfWaiting):
+            call_command("backup", folder, "--repeat")
+        assert re.match(
+            "The last backup failed, and the newest whole one is 2.hours old: .*give --plain", backup_incident()
+        )
+        assert Backup.objects.count() == 2
+    with pytest.raises(EndOfWaiting):
+        call_command("backup", folder, "--repeat", "--plain")
+    assert backup_incident() == ""
+    assert len(sets.list_sets(place)[0]) == 2
 
 
 def test_a_second_backup_at_a_time_is_refused(version: MetricVersion, place: BackupPlace):

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import itertools
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -222,6 +223,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", default=names, metavar="TABLE", help="(default: all)")
     tables = parser.parse_args().tables
+    if not shutil.which("caddy"):
+        parser.error("Caddy is not installed, and everything is measured behind it: apt-get install caddy")
     environment = open_board(MODELS)
     print(HEAD)
     limit: dict[int, float] = {}

@@ -8,11 +8,12 @@ import pytest
 
 from tests.bench.__main__ import TABLES
 
-# Each is imported by a process that has imported no other table, and what all of them share only once.
+# Each is imported by a process that has imported no other table, and the libraries that most of them need only once.
 IMPORT_EACH = """
 import os, sys
 from importlib import import_module
-import transformers
+from transformers import BertForMaskedLM, GPT2LMHeadModel, LlamaForCausalLM
+import scoring.language_models.loading
 for name in sys.argv[1:]:
     if not (child := os.fork()):
         import_module(f"tests.bench.{name}")

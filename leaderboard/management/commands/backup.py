@@ -13,6 +13,7 @@ from leaderboard.management.progress import step_progress
 from leaderboard.operations.backups.encryption import cipher_for
 from leaderboard.operations.backups.making import back_up
 from leaderboard.operations.backups.places import BackupPlace, open_place
+from leaderboard.operations.backups.records import note_attempt
 from leaderboard.operations.backups.sets import Envelope, list_sets, refuse_plain_successor, remove_old_sets
 from leaderboard.operations.backups.verifying import verify_set
 from leaderboard.services.backup_state import next_backup_at
@@ -122,10 +123,12 @@ class Command(BoardCommand):
             if pause > 0:
                 time.sleep(min(pause, LOOK_SECONDS))
                 continue
+            began_at = timezone.now()
             try:
                 self.make_set(place, recipients, keep, plain)
             except Exception as error:  # noqa: BLE001 (it is noted, an incident tells of it, and the next attempt may do)
                 self.stderr.write(f"the backup failed: {error}")
+                note_attempt(place.label, began_at, error)
                 time.sleep(min(RETRY_SECONDS, settings.BACKUP_SECONDS))
 
 

@@ -12,6 +12,7 @@ from leaderboard.models import Artefact, Backup, Submission
 from leaderboard.operations.backups.sets import Envelope
 
 MOST_RECORDS = 100
+NO_SET = "none"  # the name of the one record of an attempt that was refused before a set was begun
 
 
 def is_recording() -> bool:
@@ -34,6 +35,13 @@ def recording(name: str, target: str, encryption: str, begun_at: datetime) -> It
         raise
     old_backups = Backup.objects.order_by("-begun_at").values_list("pk", flat=True)[MOST_RECORDS:]
     Backup.objects.filter(pk__in=list(old_backups)).delete()
+
+
+def note_attempt(target: str, began_at: datetime, error: Exception) -> None:
+    """Note why an attempt that began then failed, where it came to no set that `recording` notes."""
+    if is_recording() and not Backup.objects.filter(begun_at__gte=began_at).exists():
+        values = {"target": target, "begun_at": began_at, "problem": str(error) or type(error).__name__}
+        Backup.objects.update_or_create(name=NO_SET, defaults=values)
 
 
 def note_finished(envelope: Envelope, target: str) -> None:
