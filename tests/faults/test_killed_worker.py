@@ -111,7 +111,7 @@ def killed_when(condition: Callable[[], bool], queues: str = ALL_QUEUES, **envir
 
 def test_a_worker_killed_twice_while_it_generates_changes_no_byte(openings, models):  # noqa: F811
     # Five shards, of two prompts each.
-    scoring = finish(models[CAUSAL], of_openings(openings, "profanity", k=100))
+    scoring = finish(models[CAUSAL], of_openings(openings, "profanity", k=250))
     expected = outcome(scoring)
     start_over(scoring)
     run, folder = scoring.run, f"shards/run-{scoring.run_id}"
