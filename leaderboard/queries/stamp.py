@@ -27,17 +27,16 @@ from leaderboard.models.audit import LogSection
 # Rows of the board are added and never changed in what pages show of them, or else the audit trail says so, by an event
 # that is not about people. (All SQL here is made of names of ours.)
 ABOUT_PEOPLE = ", ".join(f"'{verb}'" for verb in AuditVerb if verb.section == LogSection.PEOPLE)
-NEWEST = [
-    (table, "id")
-    for table in (
-        *(AuditEvent, EvaluationSet, LanguageModel, Metric, MetricVersion, ModelIdentity, OutdatedEntry, Result),
-        Standing,
-    )
-]
+EVENTS = f"(SELECT id FROM {AuditEvent._meta.db_table} WHERE verb NOT IN ({ABOUT_PEOPLE})) AS events"  # noqa: S608
+ADDED: tuple[type[Model], ...] = (
+    *(EvaluationSet, LanguageModel, Metric, MetricVersion),
+    *(ModelIdentity, OutdatedEntry, Result, Standing),
+)
+NEWEST = [(rows, "id") for rows in (EVENTS, *(table._meta.db_table for table in ADDED))]
 RECENT = 200  # keys below the newest, among which rows may still come of transactions that are late to commit
 SHOWN_CHECKS = [table for table in WORK_TABLES if table.kind.on_pages and not table.kind.evaluates]
 SHOWN_ENDS: tuple[type[Model], ...] = (*SHOWN_CHECKS, Calibration, Rescoring)
-ENDED = [(table, "finished_at") for table in SHOWN_ENDS]
+ENDED = [(table._meta.db_table, "finished_at") for table in SHOWN_ENDS]
 
 
 class Stamp(NamedTuple):
@@ -54,15 +53,12 @@ def board_stamp() -> Stamp:
     that was made earlier and committed later: so the rows among the last keys are counted too.
     """
     newest = [f"(SELECT SUM(publications) FROM {MetricVersion._meta.db_table})"]  # noqa: S608
-    for table, column in (*NEWEST, *ENDED):
-        name = table._meta.db_table
-        if table is AuditEvent:
-            name = f"(SELECT id FROM {name} WHERE verb NOT IN ({ABOUT_PEOPLE})) AS shown"  # noqa: S608
-        newest.append(f"(SELECT MAX({column}) FROM {name})")  # noqa: S608
+    for rows, column in (*NEWEST, *ENDED):
+        newest.append(f"(SELECT MAX({column}) FROM {rows})")  # noqa: S608
         if column == "id":
             # Through the index, however many rows there are: a plain WHERE has PostgreSQL read the table.
-            last = f"SELECT id FROM {name} ORDER BY id DESC LIMIT {RECENT}"  # noqa: S608
-            newest.append(f"(SELECT COUNT(*) FROM ({last}) AS last WHERE id > (SELECT MAX(id) - {RECENT} FROM {name}))")  # noqa: S608
+            last = f"SELECT id FROM {rows} ORDER BY id DESC LIMIT {RECENT}"  # noqa: S608
+            newest.append(f"(SELECT COUNT(*) FROM ({last}) AS last WHERE id > (SELECT MAX(id) - {RECENT} FROM {rows}))")  # noqa: S608
     states = ", ".join(f"'{state}'" for state in Work.UNENDED)
     counts = "COUNT(*), SUM(done), SUM(attempts), COUNT(lease), COUNT(CASE WHEN held THEN 1 END)"
     of_work = " || '/' || ".join(f"COALESCE({count}, 0)" for count in counts.split(", "))

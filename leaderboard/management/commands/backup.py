@@ -11,7 +11,7 @@ from django.utils import timezone
 from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import step_progress
 from leaderboard.operations.backups.encryption import cipher_for
-from leaderboard.operations.backups.making import back_up
+from leaderboard.operations.backups.making import BackupUnderWay, back_up
 from leaderboard.operations.backups.places import BackupPlace, open_place
 from leaderboard.operations.backups.records import note_attempt
 from leaderboard.operations.backups.sets import Envelope, list_sets, refuse_plain_successor, remove_old_sets
@@ -128,7 +128,8 @@ class Command(BoardCommand):
                 self.make_set(place, recipients, keep, plain)
             except Exception as error:  # noqa: BLE001 (it is noted, an incident tells of it, and the next attempt may do)
                 self.stderr.write(f"the backup failed: {error}")
-                note_attempt(place.label, began_at, error)
+                if not isinstance(error, BackupUnderWay):  # which ends with a note of its own
+                    note_attempt(place.label, began_at, error)
                 time.sleep(min(RETRY_SECONDS, settings.BACKUP_SECONDS))
 
 

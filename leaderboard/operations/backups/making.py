@@ -48,14 +48,18 @@ def back_up(place: BackupPlace, cipher: Cipher, progress: Progress) -> Envelope:
     return envelope
 
 
+class BackupUnderWay(Refused):
+    """Another process of this host makes a backup."""
+
+
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Hold the lock of backups on this host. Raises Refused where another process has it."""
+    """Hold the lock of backups on this host. Raises BackupUnderWay where another process has it."""
     with (settings.VAR / "backup.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise Refused("another backup of this board is under way on this host: wait for its end") from error
+            raise BackupUnderWay("another backup of this board is under way on this host: wait for its end") from error
         yield
 
 
