@@ -18,6 +18,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
+from leaderboard.exchange import downloads
 from leaderboard.services.artefacts import mark_storage
 from leaderboard.services.storage_marks import MARK
 from leaderboard.state_memo import large_answers, small_answers
@@ -140,6 +141,8 @@ def django_db_keepdb() -> bool:
 
 
 @pytest.fixture(autouse=True)
-def _without_marks() -> None:
-    """The rows of the test before are gone, and with them the database that the storage was marked by."""
-    (Path(settings.MEDIA_ROOT) / MARK).unlink(missing_ok=True)
+def _as_new_storage() -> None:
+    """The rows of the test before are gone, and with them what marked the storage and what its workers exported."""
+    storage = Path(settings.MEDIA_ROOT)
+    (storage / MARK).unlink(missing_ok=True)
+    shutil.rmtree(storage / downloads.FOLDER, ignore_errors=True)

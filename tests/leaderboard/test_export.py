@@ -700,9 +700,6 @@ def test_a_package_of_the_first_format_has_no_identities_and_is_read(package):
 @pytest.fixture
 def imported(exported: Exported):
     run("import_results", str(exported.folder))
-    yield
-    for download in downloads.list_exports():
-        default_storage.delete(download.name)
 
 
 def test_before_the_first_export_the_download_says_so(client, db):
