@@ -89,6 +89,11 @@ def test_from_within_nothing_is_reached_that_is_not_the_models():
         assert [of.holds for of in cage.protections if of.name == "user"] == [True if os.getuid() == 0 else None]
 
 
+def test_libraries_in_a_cage_are_told_to_ask_no_hub_whatever_its_worker_was_told():
+    variables = clean_environment({"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0", "HF_HUB_DISABLE_TELEMETRY": "0"})
+    assert {variables[name] for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY")} == {"1"}
+
+
 def test_the_processes_that_read_strangers_files_never_had_a_secret(monkeypatch):
     secrets = {
         "SECRET_KEY": "s1",

@@ -20,7 +20,9 @@ from leaderboard.charts import (
     ShadedCell,
     bump_chart,
     heat_map,
+    pdf,
     scatter_chart,
+    svg,
 )
 from leaderboard.charts.figure import NARROW, Chart, Ink, Label, Spot
 from leaderboard.charts.layout import arrange_chart
@@ -217,6 +219,10 @@ def test_files_stand_alone_in_the_light_theme_and_their_links_are_whole():
     assert "var(" not in text
     assert 'href="https://board.example/models/m1/"' in text
     assert re.search(r'<svg [^>]*width="960" height="\d+"', text)
+
+
+def test_lines_are_dashed_alike_in_every_form():
+    assert {dash: " ".join(map(str, lengths)) for dash, lengths in pdf.DASHES.items() if dash} == svg.DASHES
 
 
 def test_pdf_says_what_it_shows_in_a_font_of_its_own_and_png_is_twice_as_large():

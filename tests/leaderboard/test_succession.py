@@ -409,6 +409,18 @@ def test_hidden_models_are_in_no_comparison(shared):
     assert values == pytest.approx([first.old.value, first.new.value], abs=1e-6)
 
 
+def test_models_without_a_mapping_have_empty_cells_for_it(client, shared):
+    row = compare(shared)
+    for entry in row.result["orders"]["entries"]:
+        entry["mapped"] = None
+    row.save()
+    rows = entry_table(show_succession(row)).rows
+    assert [cells[9:] for cells in rows] == [[""] * 4] * 4
+    assert [cells[1] for cells in rows] == sorted(cells[1] for cells in rows)
+    cells_by_model = {name: rest for name, *rest in table(page(client, ADDRESS), "Models under the three")}
+    assert {cells[-1] for cells in cells_by_model.values()} == {""}
+
+
 @pytest.mark.slow
 def test_the_command_prints_words_tables_and_files(shared):
     def run(*options: str) -> str:

@@ -87,7 +87,9 @@ def test_the_calibration_error_is_that_of_a_loop_over_texts(judged):
     expected = sum(
         abs(sum(score for score, _ in members) - sum(label for _, label in members)) for members in bins.values()
     )
-    assert expected_calibration_error(reliability(scores, harmful)) == pytest.approx(expected / N, abs=1e-12)
+    diagram = reliability(scores, harmful)
+    assert expected_calibration_error(diagram) == pytest.approx(expected / N, abs=1e-12)
+    assert [(one.lower, one.upper) for one in diagram] == [(number / 10, (number + 1) / 10) for number in sorted(bins)]
 
 
 @pytest.mark.slow
