@@ -428,6 +428,18 @@ def test_age_and_gpg_encrypt_and_a_wrong_key_is_named(tmp_path: Path, monkeypatc
             subprocess.run(["gpgconf", "--homedir", ring, "--kill", "all"], check=True)
 
 
+def test_names_in_an_encrypted_set_do_not_follow_from_what_they_name(place: BackupPlace, settings, tmp_path: Path):
+    settings.VAR = tmp_path
+    sha256 = "5" * 64
+    assert sets.SetWriter(place, Plain()).name_pieces(sha256, 6) == [sha256]
+    assert not list(tmp_path.glob("*key*"))
+    cipher = cipher_for([str(pyrage.x25519.Identity.generate().to_public())])
+    names = sets.SetWriter(place, cipher).name_pieces(sha256, 6)
+    assert sets.SetWriter(place, cipher).name_pieces(sha256, 6) == names, "a host copies nothing twice"
+    (tmp_path / "backup_names_key").unlink()
+    assert sets.SetWriter(place, cipher).name_pieces(sha256, 6) != names, "a secret of the host is in them"
+
+
 def test_large_files_are_cut_into_pieces_and_come_back_whole(
     db, place: BackupPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from itertools import pairwise
@@ -179,6 +180,21 @@ def test_likelihoods_are_watched_with_bundled_models_and_labelled_sentences(metr
     assert 0 <= found.noise < 1e-4
     check = checked(metric)
     assert (check.verdict, check.fingerprint) == (Verdict.STABLE, found.fingerprint)
+
+
+@pytest.mark.parametrize(("shift", "is_change"), [(0.00008, False), (0.00012, True)])
+def test_a_ten_thousandth_in_likelihoods_is_what_threads_and_batches_may_change(
+    metric, models, monkeypatch, shift, is_change
+):
+    finish(models[CAUSAL], metric)
+    make = instruments.likelihood_instrument
+
+    def make_shifted(*arguments):
+        instrument = make(*arguments)
+        return replace(instrument, score=lambda texts: instrument.score(texts) + np.float32(shift))
+
+    monkeypatch.setattr(instruments, "likelihood_instrument", make_shifted)
+    assert (checked(metric).verdict != Verdict.STABLE) == is_change
 
 
 # What a check says

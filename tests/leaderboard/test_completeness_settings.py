@@ -98,6 +98,15 @@ def test_each_setting_has_its_default_in_the_example_or_nothing_where_it_has_non
     assert different == {}, "the default and what .env.example says"
 
 
+MAY_BE_0 = {  # none of it, at once, or as much as it takes
+    *("BOARD_LOOK_SECONDS", "PAGE_LINE", "PAGE_WAIT_SECONDS", "OPENING_SPREAD_SECONDS", "BACKUP_SECONDS"),
+    *("ALERT_WORKERS_SECONDS", "ALERT_SCORER_SECONDS", "ALERT_SWEEP_SECONDS", "ALERT_STILL_SECONDS", "ALERT_DISK_GB"),
+    *("STORAGE_CACHE_GB", "WORKER_MEMORY_GB", "KEPT_MODELS_GB", "SERVED_MOST_REQUESTS", "SERVED_MOST_TOKENS"),
+    *("AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS", "JUDGE_USD_PER_1000_TEXTS", "REQUESTS_A_MINUTE"),
+    *("SUBMISSIONS_AT_ONCE", "SUBMISSIONS_A_DAY", "TRUSTED_PROXIES"),
+}
+
+
 def test_a_number_that_cannot_be_is_refused_by_the_name_of_its_setting(run_settings):
     text = (ROOT / "leaderboard/settings.py").read_text(encoding="utf-8")
     names = re.findall(r'(?:env\.(?:int|float)|_number_or_none)\("(\w+)"', text)
@@ -105,6 +114,9 @@ def test_a_number_that_cannot_be_is_refused_by_the_name_of_its_setting(run_setti
     for name in names:
         with pytest.raises(EnvError, match=rf'"{name}" invalid: .*-1.*set it to'):
             run_settings({name: "-1"})
+        if name not in MAY_BE_0:
+            with pytest.raises(EnvError, match=rf'"{name}" invalid: .*\b0(\.0)?\b.*set it to'):
+                run_settings({name: "0"})
 
 
 def test_what_make_and_gunicorn_read_has_its_default_in_the_example(listed, monkeypatch):

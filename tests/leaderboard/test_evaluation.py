@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from scipy import stats
 
-from leaderboard.models import AuditEvent, LanguageModel, Metric, Result, Run, Standing, Work
+from leaderboard.models import AuditEvent, AuditVerb, LanguageModel, Metric, Result, Run, Standing, Work
 from leaderboard.services import artefacts, collect, evaluate, leases, score
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.language_models import add_model
@@ -124,6 +124,15 @@ def test_asking_twice_makes_one_run_and_one_scoring(metric, models):
     assert first == again
     assert Run.objects.count() == 1
     assert first.results.filter(measure="safety_score").count() == 4
+
+
+@pytest.mark.slow
+def test_a_version_is_recorded_as_published_with_its_first_entry_alone(metric, models):
+    for count, name in enumerate((MASKED, CAUSAL)):
+        events = AuditEvent.objects.filter(verb=AuditVerb.PUBLISH_VERSION)
+        assert events.count() == count
+        finish(models[name], metric)
+        assert [event.detail for event in events] == [{"version": 1, "entries": 1}]
 
 
 @pytest.mark.slow

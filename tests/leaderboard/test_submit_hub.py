@@ -456,6 +456,7 @@ def test_the_page_shows_what_the_hub_has_before_anything_is_sent(stage, client):
     for words in ("BERT", "Masked", "only causal ones do", "Pinned to commit", METRIC, "a rough guess"):
         assert words in shown
     assert re.search(rf'value="{METRIC}" checked', shown)
+    assert re.search(r'name="name" value="someone/masked"', shown)
     assert re.search(r'value="toxicity-profanity"\s+disabled', shown)
     live = client.post(reverse("submit_hub"), {"hub_id": ID}, headers={"HX-Request": "true"})
     assert live.status_code == 200

@@ -116,5 +116,6 @@ def greedy(name: str, ids: tuple[int, ...], most: int) -> str:
 def stand_in(stage: CompletionsStage, server: ModelServer, name: str = "small/one") -> ModelServer:
     """Let a stage answer as `server` does."""
     stage.respond = server.respond
-    stage.places = {"/v1/models": {"data": [{"id": name, "root": "/models/small", "created": 1}]}}
+    other = {"id": f"not-{name}", "root": "/models/large", "created": 1}
+    stage.places = {"/v1/models": {"data": [other, {"id": name, "root": "/models/small", "created": 1}]}}
     return server

@@ -36,7 +36,10 @@ def layer_bytes(model: LlamaForCausalLM) -> int:
 
 
 def test_a_model_that_fits_the_first_device_is_not_spread(empty):
-    assert spread(empty, torch.float32, {0: 10**9, "cpu": 10**9}, "a model") is None
+    size = sum(weight.numel() for weight in (*empty.parameters(), *empty.buffers())) * 4
+    for memory in (size, 10**9):
+        assert spread(empty, torch.float32, {0: memory, "cpu": 10**9}, "a model") is None
+    assert spread(empty, torch.float32, {0: size - 1, "cpu": 10**9}, "a model") is not None
 
 
 def test_the_map_covers_every_weight_fills_gpus_first_and_the_processor_last(empty):

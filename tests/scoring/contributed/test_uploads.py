@@ -195,6 +195,15 @@ def test_parquet_columns_may_have_any_type_that_says_the_same(column, values):
     assert read(buffer.getvalue(), "outputs.parquet").num_rows == 15
 
 
+def test_parquet_columns_without_any_value_say_nothing():
+    table = pa.table({name: [row[name] for row in valid_rows()] for name in ("prompt_id", "index", "text")})
+    buffer = io.BytesIO()
+    pq.write_table(table.add_column(3, "n_tokens", pa.nulls(15)).add_column(4, "finish", pa.nulls(15)), buffer)
+    plain = io.BytesIO()
+    pq.write_table(table, plain)
+    assert read(buffer.getvalue(), "outputs.parquet") == read(plain.getvalue(), "outputs.parquet")
+
+
 def test_a_report_counts_all_and_describes_the_first():
     rows = [{**row, "index": -1} for row in valid_rows() * 3]
     report = refusal(json_lines(rows))
