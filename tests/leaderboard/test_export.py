@@ -386,7 +386,9 @@ def test_artefacts_are_put_in_place_and_go_again_when_the_import_fails(exported,
 def test_the_description_is_a_data_package_of_the_tables(exported):
     package = json.loads((exported.folder / "datapackage.json").read_text())
     assert package["$schema"] == "https://datapackage.org/profiles/2.0/datapackage.json"
-    assert package["licenses"][0]["name"] == "Apache-2.0"
+    (licence,) = package["licenses"]
+    assert licence.pop("path").endswith("/LICENSE-2.0")
+    assert licence == {"name": "Apache-2.0", "title": "Apache License 2.0"}
     assert any("Pozzobon" in source["title"] for source in package["sources"])
     by_name = {resource["name"]: resource for resource in package["resources"]}
     for resource in package["resources"]:

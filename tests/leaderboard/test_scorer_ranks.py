@@ -9,10 +9,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from leaderboard.models import LanguageModel, MetricVersion, Run
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Run
 from leaderboard.queries.scorer_ranks import describe_sensitivity, list_groups, read_boards
 from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.services.publish import publish_standings
+from leaderboard.views.scorer_ranks import parse
 from tests.leaderboard.approved_board import compare_pages
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import metric_of, run_of, runs_on, score_all, score_one, version_of
@@ -121,6 +122,13 @@ def test_the_page_shows_ranks_ranges_panels_and_files(client, three_scorers):
 def test_the_pages_of_ranks_under_each_scorer_say_what_was_approved(client, three_scorers):
     views = ("", "?metric=odd&measure=toxic_fraction", "?scorer=careful&scorer=blunt")
     compare_pages(client, *(ADDRESS + view for view in views), "/agreement/scorers.csv", "/agreement/scorers.json")
+
+
+@pytest.mark.slow
+def test_the_comparison_begins_with_the_measure_that_the_first_metric_begins_with(rf, three_scorers):
+    for measure in ("toxic_fraction", "mean_toxicity"):
+        Metric.objects.filter(slug="careful").update(measure=measure)
+        assert parse(rf.get(ADDRESS), list_groups(metrics_with_versions())).measure.key == measure
 
 
 @pytest.mark.slow

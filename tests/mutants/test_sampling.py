@@ -124,6 +124,15 @@ def test_the_tests_of_its_module_stand_in_for_a_line_that_runs_on_import(tmp_pat
     assert tests == ["tests/test_a.py::much", "tests/test_a.py::little"]
 
 
+@pytest.mark.usefixtures("_module")
+def test_of_the_tests_that_stand_in_those_that_take_no_time_come_first(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(touching, "passes_by", lambda test, _mutant: "passing" in test)
+    times = {"comparing": 0.0, "passing": 0.0, "calling": BUDGET / 3, "little": BUDGET / 3}
+    line_map = make_map(tmp_path / "map", times, {"calling": [2, 3], "little": [3]})
+    tests, _ = line_map.choose_tests(Mutant("module.py", "", "constant", 4, 4, 4, 0, 1, "2"))
+    assert [test.partition("::")[2] for test in tests] == ["comparing", "calling", "little"]
+
+
 @pytest.mark.parametrize(
     ("declaration", "dependent", "other"),
     [

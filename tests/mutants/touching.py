@@ -139,9 +139,10 @@ class LineMap:
     def _list_stand_ins(self, mutant: Mutant) -> list[str]:
         """For a line that runs on import, or in processes that tests start, so that no test is known to run it.
 
-        First tests of test modules that name the module, for half the budget; then those that run a function which
-        depends on the line, the fastest first; then those that run the most lines of the module for their time. Where
-        no test runs any line of it, those of the modules beside it do.
+        First tests of test modules that name the module: the fastest for a sixth of the budget, as what compares a
+        declaration runs no function, and those that run the most lines of it for their time for a third. Then those that
+        run a function which depends on the line, the fastest first, and all others that run the most lines of the module
+        for their time. Where no test runs any line of it, those of the modules beside it do.
         """
         lines = self.tests_by_line(mutant.path)
         counts = Counter(test for tests in lines.values() for test in tests)
@@ -157,8 +158,12 @@ class LineMap:
             for module, numbers in list_dependent_lines(mutant.path, mutant.line, modules)
             for test in set().union(*(self.tests_by_line(module).get(number, set()) for number in numbers))
         }
+        def by_time(test: str) -> tuple[float, str]:
+            return self.times[test], test
+
         naming = sorted((test for test in self.times if not passes_by(test, mutant)), key=by_yield)
-        order = [*self._take(naming, BUDGET / 2), *sorted(dependents, key=lambda test: (self.times[test], test))]
+        order = [*self._take(sorted(naming, key=by_time), BUDGET / 6), *self._take(naming, BUDGET / 3)]
+        order += sorted(dependents, key=by_time)
         return list(dict.fromkeys([*order, *naming, *sorted(counts, key=by_yield)]))
 
     def _take(self, order: list[str], budget: float) -> list[str]:

@@ -96,6 +96,11 @@ def test_a_passing_fault_is_tried_again(stage, status):
     assert len(stage.requests) == 8
 
 
+def test_a_table_of_continuations_needs_those_of_every_prompt():
+    with pytest.raises(ValueError, match="shorter"):
+        continuations_table(PROMPTS, [[Continuation("and so on", 3, Finish.LENGTH, None)]])
+
+
 @pytest.mark.slow
 def test_waits_grow_and_are_never_quite_the_same(stage, monkeypatch):
     monkeypatch.setattr(transport, "BACKOFF", 0.1)

@@ -1,6 +1,7 @@
 """Quantised weights: read as the numbers that they stand for, or refused."""
 
 import json
+import struct
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -165,3 +166,14 @@ def test_a_format_is_named_however_odd_its_groups_are():
         quantisation.name_format({"quant_method": "compressed-tensors", "config_groups": groups})
         == "compressed-tensors int8"
     )
+
+
+def test_a_name_in_a_gguf_header_has_at_most_512_bytes(tmp_path: Path):
+    path = tmp_path / "model.gguf"
+    for length in (512, 513):
+        path.write_bytes(struct.pack(f"<4sIQQQ{length}sIB", b"GGUF", 3, 0, 1, length, b"n" * length, 0, 7))
+        if length == 512:
+            assert read_gguf_header(path).elements == 0
+        else:
+            with pytest.raises(ModelRefused, match="claims 513 bytes of a text, and 512 are read"):
+                read_gguf_header(path)
