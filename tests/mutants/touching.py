@@ -140,9 +140,9 @@ class LineMap:
         """For a line that runs on import, or in processes that tests start, so that no test is known to run it.
 
         First tests of test modules that name the module: the fastest for a sixth of the budget, as what compares a
-        declaration runs no function, and those that run the most lines of it for their time for a third. Then those that
-        run a function which depends on the line, the fastest first, and all others that run the most lines of the module
-        for their time. Where no test runs any line of it, those of the modules beside it do.
+        declaration runs no function, and for a third those that run the most lines of it for their time. Then those
+        that run a function which depends on the line, the fastest first, and all others that run the most lines of the
+        module for their time. Where no test runs any line of it, those of the modules beside it do.
         """
         lines = self.tests_by_line(mutant.path)
         counts = Counter(test for tests in lines.values() for test in tests)
@@ -158,6 +158,7 @@ class LineMap:
             for module, numbers in list_dependent_lines(mutant.path, mutant.line, modules)
             for test in set().union(*(self.tests_by_line(module).get(number, set()) for number in numbers))
         }
+
         def by_time(test: str) -> tuple[float, str]:
             return self.times[test], test
 
