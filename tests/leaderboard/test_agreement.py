@@ -355,6 +355,11 @@ def test_the_selection_for_table_8_is_the_same_on_every_benchmark_and_fits_best(
 
 
 @pytest.mark.slow
+def test_a_row_of_a_printed_table_has_a_cell_for_every_column():
+    with pytest.raises(ValueError, match="shorter"):
+        hosseini.PaperTable("9", "Cells", ["one", "two"], [("row", [None])]).printed_cells  # noqa: B018
+
+
 def test_what_rounding_leaves_open_is_as_much_as_a_search_finds():
     chosen = hosseini.selected_students("WikiText2")
     x, y = hosseini.against_architecture(chosen, "attention heads")

@@ -47,7 +47,7 @@ def test_shades_have_the_sign_of_the_difference_from_neutral(shares):
 
 
 def test_a_model_is_shaded_by_its_own_indifferent_value():
-    assert fit_shades(MEASURES["safety_score"], [], []).step == 0
+    assert fit_shades(MEASURES["safety_score"], [], []).step == fit_shades(MEASURES["safety_score"], [1], [1]).step
     shades = fit_shades(MEASURES["safety_score"], [0.3, 0.3], [0.2, 0.4])
     assert shades.own
     assert shades.level(0.3, 0.2) > 0 > shades.level(0.3, 0.4)

@@ -156,6 +156,20 @@ def test_tests_that_run_functions_which_depend_on_a_declaration_come_before_othe
     assert tests == ["tests/test_a.py::slow", "tests/test_a.py::fast"]
 
 
+def test_tests_that_run_what_uses_a_part_of_a_declaration_come_before_those_that_run_what_uses_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(touching, "PACKAGES", (".",))
+    list_functions.cache_clear()
+    list_declarations.cache_clear()
+    source = "X = K(\n    part=1,\n)\n\n\ndef g(a: X):\n    return 1\n\n\ndef h(a):\n    return a.part\n"
+    (tmp_path / "module.py").write_text(source)
+    line_map = make_map(tmp_path / "map", {"slow": 1.0, "fast": 0.1}, {"slow": [11], "fast": [6, 7]})
+    tests, _ = line_map.choose_tests(Mutant("module.py", "", "constant", 2, 2, 2, 0, 1, "2"))
+    assert tests == ["tests/test_a.py::slow", "tests/test_a.py::fast"]
+
+
 def test_where_no_test_runs_a_line_of_a_module_those_that_name_it_and_its_neighbours_stand_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
