@@ -8,11 +8,12 @@ from django.urls import reverse
 from django.utils.html import escape
 
 from leaderboard import tasks
-from leaderboard.models import AuditEvent, ControlSet, Metric, MetricVersion, Rescoring, Run, Scoring, Work
+from leaderboard.models import AuditEvent, ControlSet, Metric, MetricVersion, Provenance, Rescoring, Run, Scoring, Work
 from leaderboard.operations.services.retirement import retire_scorer
 from leaderboard.services import rescore, upgrade
 from leaderboard.services.checks import perform, request_check, request_due_checks
 from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.publish import ranked_measures
 from leaderboard.services.rescore import cancel, open_rescoring, pause
 from leaderboard.services.score import score
 from leaderboard.services.upgrade import catch_up, catch_up_all
@@ -36,6 +37,7 @@ from tests.leaderboard.living import (
     standings_of,
     submit,
 )
+from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
 
 pytestmark = pytest.mark.django_db
 
@@ -299,3 +301,16 @@ def test_likelihoods_are_kept_with_the_control_set_that_they_were_made_with(metr
     assert (new.number, control.reference, control.environment) == (2, first.reference, first.environment)
     assert Run.objects.count() == 1
     assert numbers_of(new) == numbers_of(metric.versions.get(number=1))
+
+
+def test_a_version_of_an_older_formula_ranks_the_measures_that_it_was_published_with():
+    metric = metric_of("careful", "profanity")
+    version = version_of(metric, "careful")
+    score_all(version, runs_on(metric), {"profanity": lambda x: x})
+    every_measure = [measure.key for measure in metric.formula.ranked]
+    version.standings.exclude(measure="mean_toxicity").delete()
+    assert ranked_measures(version) == every_measure
+    version.formula_version -= 1
+    assert ranked_measures(version) == ["mean_toxicity"]
+    version.provenance = Provenance.PUBLISHED
+    assert ranked_measures(version) == every_measure, "figures of a paper have no formula of ours"
