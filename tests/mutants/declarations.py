@@ -40,21 +40,21 @@ def runs_on_import(path: str, line: int) -> bool:
     return not any(line in _lines_of(statement) for function in functions for statement in function.body)
 
 
-def list_dependent_lines(path: str, line: int, modules: list[str]) -> Iterator[tuple[str, range]]:
-    """The functions of `modules` that depend on what a line declares, each as its module and lines.
-
-    Where the line names a part of what is declared, as in `Kind(queue="gpu")`, and functions use an attribute of that
-    name, these are all.
-    """
+def list_lines_by_part(path: str, line: int, modules: list[str]) -> Iterator[tuple[str, range]]:
+    """The functions that use a part of what is declared which the line names, as in `Kind(queue="gpu")`."""
     parts = {
         node.arg
         for node in ast.walk(parse_module(path))
         if isinstance(node, ast.keyword) and line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
-    users = [(module, lines) for module in modules for lines, own_names in list_functions(module) if parts & own_names]
-    if users:
-        yield from users
-        return
+    for module in modules:
+        for lines, own_names in list_functions(module):
+            if parts & own_names:
+                yield module, lines
+
+
+def list_dependent_lines(path: str, line: int, modules: list[str]) -> Iterator[tuple[str, range]]:
+    """The functions of `modules` that depend on what a line declares, each as its module and lines."""
     names: set[str] = set()
     for node in ast.walk(parse_module(path)):
         if isinstance(node, ast.stmt) and line in _lines_of(node):

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from xml.etree import ElementTree
 
 from coverage import CoverageData
 
-from tests.mutants.declarations import list_dependent_lines, runs_on_import
+from tests.mutants.declarations import list_dependent_lines, list_lines_by_part, runs_on_import
 from tests.mutants.operators import Mutant
 
 PACKAGES = ("leaderboard", "scoring")
@@ -59,8 +60,13 @@ def read_times(report: Path) -> dict[str, float]:
 
 @cache
 def names_module(test_module: str, path: str) -> bool:
-    """Whether a test module imports the module at `path`, or names that; one that has gone since names none."""
+    """Whether a test module imports the module at `path`, or names it, or is called as that or its package is.
+
+    One that has gone since names none.
+    """
     package, _, name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".").rpartition(".")
+    if Path(test_module).stem in (f"test_{name}", f"test_{package.rpartition('.')[2]}"):
+        return True
     text = Path(test_module).read_text() if Path(test_module).exists() else ""
     imports = rf"(from|import) {re.escape(package)}(\.{name}\b| import [^\n]*\b{name}\b)"
     return path in text or bool(re.search(imports, text))
@@ -140,9 +146,10 @@ class LineMap:
         """For a line that runs on import, or in processes that tests start, so that no test is known to run it.
 
         First tests of test modules that name the module: the fastest for a sixth of the budget, as what compares a
-        declaration runs no function, and for a third those that run the most lines of it for their time. Then those
-        that run a function which depends on the line, the fastest first, and all others that run the most lines of the
-        module for their time. Where no test runs any line of it, those of the modules beside it do.
+        declaration runs no function, and for a third those that run the most lines of it for their time. Then the
+        fastest of those that run a function which uses the part of a declaration that the line names, for another
+        sixth, of those that run a function which depends on the line at all, and of the others those that run the most
+        lines of the module for their time. Where no test runs any line of it, those of the modules beside it do.
         """
         lines = self.tests_by_line(mutant.path)
         counts = Counter(test for tests in lines.values() for test in tests)
@@ -152,19 +159,19 @@ class LineMap:
         def by_yield(test: str) -> tuple[float, float, str]:
             return -counts[test] / (1 + self.times[test]), self.times[test], test
 
-        modules = [str(path) for package in PACKAGES for path in Path(package).rglob("*.py")]
-        dependents = {
-            test
-            for module, numbers in list_dependent_lines(mutant.path, mutant.line, modules)
-            for test in set().union(*(self.tests_by_line(module).get(number, set()) for number in numbers))
-        }
-
         def by_time(test: str) -> tuple[float, str]:
             return self.times[test], test
 
+        def list_runners(functions: Iterator[tuple[str, range]]) -> list[str]:
+            places = ((module, number) for module, numbers in functions for number in numbers)
+            tests = set().union(*(self.tests_by_line(module).get(number, set()) for module, number in places))
+            return sorted(tests, key=by_time)
+
+        place = mutant.path, mutant.line, [str(path) for package in PACKAGES for path in Path(package).rglob("*.py")]
         naming = sorted((test for test in self.times if not passes_by(test, mutant)), key=by_yield)
         order = [*self._take(sorted(naming, key=by_time), BUDGET / 6), *self._take(naming, BUDGET / 3)]
-        order += sorted(dependents, key=by_time)
+        order += self._take(list_runners(list_lines_by_part(*place)), BUDGET / 6)
+        order += list_runners(list_dependent_lines(*place))
         return list(dict.fromkeys([*order, *naming, *sorted(counts, key=by_yield)]))
 
     def _take(self, order: list[str], budget: float) -> list[str]:
