@@ -3,15 +3,21 @@
 import shutil
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from django.apps import apps
 from django.conf import settings
+from django.core.management.commands import migrate as django_migrate
+from django.db import OperationalError
 from django.db.migrations.autodetector import MigrationAutodetector
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.state import ProjectState
 from django.db.models import Model
+
+from leaderboard.management.commands import migrate
 
 MODULES = (
     "leaderboard/models/accounts.py",
@@ -108,3 +114,23 @@ def test_migrations_make_what_a_module_of_models_declares(module: str, differenc
 
 def test_every_model_is_of_one_of_these_modules():
     assert {path_of(model) for model in OURS.get_models()} == set(MODULES)
+
+
+class InUse(Exception):
+    """What PostgreSQL's driver raises where a table is locked."""
+
+    pgcode = "55P03"
+
+
+def test_a_migration_pauses_before_each_further_try(monkeypatch):
+    events: list[str | float] = []
+
+    def apply(*_arguments, **_options) -> None:
+        events.append("try")
+        if events.count("try") < 3:
+            raise OperationalError from InUse()
+
+    monkeypatch.setattr(django_migrate.Command, "handle", apply)
+    monkeypatch.setattr(migrate, "time", Mock(sleep=events.append))
+    migrate.Command(stdout=StringIO()).migrate_patiently()
+    assert events == ["try", migrate.PAUSE, "try", migrate.PAUSE, "try"]

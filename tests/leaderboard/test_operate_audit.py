@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from leaderboard.models import AuditEvent
+from leaderboard.operations.queries.audit import format_value
 from leaderboard.people.services.roles import set_role
 from leaderboard.services.audit import record
 
@@ -74,6 +75,11 @@ def test_what_was_before_and_after_is_shown_as_text(client, events):
     assert changes["publish version"] == []
     set_role(User.objects.get(username="otto"), "moderator")
     assert client.get(reverse("audit")).context["events"][0].changes == [("Role", "", "moderator")]
+
+
+def test_values_of_an_event_are_in_words_and_letters_of_any_language():
+    values = [None, True, False, 0.5, ["a", True], {"Größe": [1]}]
+    assert list(map(format_value, values)) == ["", "yes", "no", "0.5", "a, yes", '{"Größe": [1]}']
 
 
 @pytest.mark.parametrize("query", [{"verb": "explode"}, {"since": "yesterday"}, {"page": "0"}])

@@ -199,3 +199,8 @@ def test_the_defaults_are_those_of_the_paper():
     loop = FineTuning().loop(rows=320)
     assert (loop.batch * loop.accumulation, loop.accumulation, loop.steps) == (32, 16, 50)
     assert loop.gradient_checkpointing
+
+
+@pytest.mark.parametrize(("epochs", "rows", "steps"), [(5, 64, 10), (5, 65, 11), (1, 3, 1), (1, 0, 1)])
+def test_a_corpus_takes_as_many_steps_as_effective_batches_of_32_cover_it(epochs, rows, steps):
+    assert FineTuning(epochs=epochs).loop(rows).stages == [steps]
