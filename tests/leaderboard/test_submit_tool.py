@@ -11,6 +11,7 @@ from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.submissions.queries.submissions import read_contents
 from leaderboard.submissions.services.moderation import decide
 from leaderboard.submissions.services.refusals import SubmissionRefused
+from leaderboard.submissions.services.tool import LONGEST
 from scoring.contributed import Flaw
 from scoring.evaluation_sets import Prompt, build_starter, get
 from tests.leaderboard import living
@@ -90,6 +91,16 @@ def test_the_results_of_the_harness_beside_its_samples_name_model_and_version(me
     submission = rank(sent(SAMPLES, results=SimpleUploadedFile("results.json", log(RESULTS))))
     assert submission.model.name == "stand-in/model"
     assert submission.model.runs.get().environment["tool_version"] == "0.4.13"
+
+
+@pytest.mark.slow
+def test_what_a_log_says_of_itself_is_cut_to_a_line(metric):
+    results = log(RESULTS).replace(b'"0.4.13"', json.dumps("0.4.13\n" + "9" * 1000).encode())
+    submission = rank(sent(SAMPLES, results=SimpleUploadedFile("results.json", results)))
+    version = submission.model.runs.get().environment["tool_version"]
+    assert version.startswith("0.4.13")
+    assert len(version) == LONGEST
+    assert version.isprintable()
 
 
 @pytest.mark.slow
