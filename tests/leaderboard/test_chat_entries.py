@@ -19,11 +19,13 @@ from leaderboard.services.manifest import manifest
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.verify import verify
+from leaderboard.services.versions import keep_chat_protocol
 from scoring.artefacts import SCHEMAS
 from scoring.language_models import BUNDLED, ModelRefused
 from tests.chatting import SMALLEST, TEMPLATE, chat_model
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
 from tests.leaderboard.continuations import import_sample, of_few
+from tests.leaderboard.stored import metric_of, version_of
 from tests.pages import read_page
 
 pytestmark = pytest.mark.django_db
@@ -102,6 +104,13 @@ def test_the_chat_protocol_of_a_version_is_set_once(toxicity, models, chat):
     version.chat_protocol = None
     with pytest.raises(ValueError, match="chat_protocol_id cannot change; open a new version"):
         version.save()
+
+
+def test_a_version_gets_a_chat_protocol_and_no_other_with_it(db):
+    one, other = (version_of(metric_of(slug, "profanity"), slug) for slug in ("one", "other"))
+    keep_chat_protocol(one, one.protocol)
+    other.refresh_from_db()
+    assert (one.chat_protocol, other.chat_protocol) == (one.protocol, None)
 
 
 @pytest.mark.slow

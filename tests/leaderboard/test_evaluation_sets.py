@@ -32,6 +32,14 @@ def test_importing_twice_changes_nothing(good, capsys):
     assert AuditEvent.objects.filter(verb="import evaluation set").count() == 1
 
 
+def test_a_program_gets_what_was_imported(good, capsys):
+    call_command("import_evaluation_set", "toxigen-human", str(good), "--json")
+    answer = json.loads(capsys.readouterr().out)
+    texts = EvaluationSet.objects.get()
+    wanted = {"slug": "toxigen-human", "version": 1, "kind": texts.kind, "texts": 2, "new": True}
+    assert answer == wanted
+
+
 def test_other_texts_become_the_next_version_and_the_first_stays(good):
     seed_metrics()
     call_command("import_evaluation_set", "toxigen-human", str(good))

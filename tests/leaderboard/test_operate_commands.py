@@ -9,11 +9,13 @@ from django.core.management import CommandError, call_command, get_commands, loa
 from django.core.management.base import CommandParser
 from django.core.management.commands.check import Command as Check
 
+from leaderboard.management.commands import import_lexicon
 from leaderboard.management.output import BoardCommand
-from leaderboard.models import AuditEvent, LanguageModel, Metric, Rescoring, Scoring
+from leaderboard.models import AuditEvent, ControlCheck, LanguageModel, Metric, MetricVersion, Rescoring, Scoring
 from leaderboard.services import workers
 from leaderboard.services.rescore import open_rescoring
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
+from tests.leaderboard.stored import version_of
 
 pytestmark = pytest.mark.django_db
 
@@ -135,6 +137,24 @@ def test_an_imported_lexicon_is_described_to_programs(db, tmp_path, settings):
         "lexicon-weather",
         64,
     )
+
+
+def test_a_lexicon_in_place_of_another_has_its_metric_checked(db, tmp_path, settings, monkeypatch):
+    settings.SCORERS = tmp_path / "scorers"
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "weather.txt").write_text("rain\n")
+    checks: list[tuple[Metric, str]] = []
+    monkeypatch.setattr(import_lexicon, "request_check", lambda *arguments: checks.append(arguments))
+    run("import_lexicon", "weather", str(tmp_path / "words"))
+    assert not checks, "nothing is scored with it"
+    metric = Metric.objects.get(slug="lexicon-weather")
+    version_of(metric, "weather")
+    MetricVersion.objects.update(status=MetricVersion.Status.CURRENT)
+    run("import_lexicon", "weather", str(tmp_path / "words"))
+    assert not checks, "it is here already"
+    (tmp_path / "words" / "weather.txt").write_text("rain\nsnow\n")
+    assert "A check is queued" in run("import_lexicon", "weather", str(tmp_path / "words"), "--replace")
+    assert checks == [(metric, ControlCheck.Trigger.MANUAL)]
 
 
 def parsers_of(command: str) -> list[CommandParser]:

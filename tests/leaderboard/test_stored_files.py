@@ -16,6 +16,7 @@ from leaderboard.models import (
     Incident,
     LanguageModel,
     MetricVersion,
+    Protocol,
     Run,
     Scoring,
     Standing,
@@ -238,6 +239,16 @@ def test_lost_values_are_computed_again_from_the_outputs(scoring, path_of):
     assert not scrub.look_at(scoring.artefact)
     assert restore.restore(scoring.artefact)
     assert path.read_bytes() == content
+
+
+def test_lost_outputs_are_collected_by_the_next_run_of_their_own_protocol(scoring):
+    run = scoring.run
+    protocol = Protocol.objects.get(pk=run.protocol_id)
+    protocol.pk, protocol.parameters = None, {**protocol.parameters, "other": True}
+    protocol.save()
+    Run.objects.create(model=run.model, protocol=protocol, epoch=run.epoch + 5)
+    restore.request_restoration(run.artefact)
+    assert Run.objects.filter(model=run.model, protocol=run.protocol).latest("pk").epoch == run.epoch + 1
 
 
 def test_what_is_made_of_nothing_here_is_not_collected(scoring):
