@@ -10,6 +10,7 @@ import pytest
 from django.urls import reverse
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Run, Standing, Work
+from leaderboard.models.language_models import Interface
 from leaderboard.rankings.places import place_now
 from leaderboard.rankings.selection import comparable_interface, page_populations
 from leaderboard.services import artefacts, collect
@@ -104,6 +105,16 @@ def test_the_chat_protocol_of_a_version_is_set_once(toxicity, models, chat):
     version.chat_protocol = None
     with pytest.raises(ValueError, match="chat_protocol_id cannot change; open a new version"):
         version.save()
+
+
+def test_entries_without_weights_are_no_two_interfaces_of_one_model(db):
+    published = {"source": "published", "kind": "causal"}
+    raw, chat = (
+        LanguageModel.objects.create(slug=interface, name=interface, interface=interface, **published)
+        for interface in Interface
+    )
+    assert (raw.location, chat.location) == ("", "")
+    assert not raw.twins().exists()
 
 
 def test_a_version_gets_a_chat_protocol_and_no_other_with_it(db):

@@ -1,6 +1,7 @@
 """From a request to a rank: collected, scored and published as asked, once, whatever happens on the way."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from django.utils import timezone
 from scipy import stats
 
 from leaderboard.models import AuditEvent, AuditVerb, LanguageModel, Metric, Result, Run, Standing, Work
+from leaderboard.queries import likelihoods
 from leaderboard.services import artefacts, collect, evaluate, leases, score
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.language_models import add_model
@@ -18,6 +20,7 @@ from leaderboard.templatetags.board import small
 from scoring import language_models
 from scoring.cage import CagedModel
 from scoring.language_models import BUNDLED, FailedSelfTest, load, resolve
+from scoring.refusals import Refused
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
 from tests.scoring.families import tiny_folder
 from tests.scoring.reference import causal_sentence, masked_sentence, perplexity
@@ -124,6 +127,14 @@ def test_asking_twice_makes_one_run_and_one_scoring(metric, models):
     assert first == again
     assert Run.objects.count() == 1
     assert first.results.filter(measure="safety_score").count() == 4
+
+
+def test_values_that_do_not_fit_their_texts_are_refused_in_words(measured_board, monkeypatch):
+    scoring = measured_board.current_version().scorings.first()
+    assert likelihoods.likelihoods(scoring).harmful.n
+    monkeypatch.setattr(likelihoods, "align_texts", Mock(side_effect=ValueError("text 3 has no value")))
+    with pytest.raises(Refused, match="text 3 has no value"):
+        likelihoods.likelihoods(scoring)
 
 
 @pytest.mark.slow

@@ -528,6 +528,9 @@ def test_what_is_not_there_or_no_zip_file_is_refused(tmp_path):
     assert "datapackage.json is missing" in refused(tmp_path)
     (tmp_path / "text.zip").write_text("this is no zip file")
     assert "not a whole zip file" in refused(tmp_path / "text.zip")
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("letter.txt", "hello")
+    assert refused(tmp_path / "other.zip").startswith("datapackage.json is missing")
 
 
 def test_a_damaged_missing_or_foreign_file_is_named(package):

@@ -83,6 +83,7 @@ def test_protections_are_required_where_the_setting_says_so(settings, cage, expe
 def test_without_tls_both_passwords_and_the_claimed_addresses_are_told(good):
     good.HTTPS_ONLY = False
     assert set(problems()) == {"plumbline.W020", "plumbline.W041"}
+    assert all(hint and "HTTPS_ONLY=true" in hint for hint in problems().values())
     good.ALLAUTH_TRUSTED_PROXY_COUNT = 0
     assert set(problems()) == {"plumbline.W020"}
 

@@ -214,6 +214,15 @@ def test_what_a_filter_withheld_is_no_text_of_the_model():
     assert sorted(filter(None, table["error"].to_pylist())) == ["Inspect: content_filter", "Inspect: timeout"]
     assert table["text"].null_count == 2
 
+    def withhold(state):
+        first, second, *_ = state["request_states"][0]["result"]["completions"]
+        first["text"] = ""
+        first["finish_reason"] = second["finish_reason"] = {"reason": "content_filter"}
+
+    table = taken(scenario_state(withhold), "scenario_state.json").table
+    assert list(filter(None, table["error"].to_pylist())) == ["HELM: content_filter"]
+    assert table["text"].null_count == 1
+
 
 def test_reasoning_and_images_are_not_part_of_a_text_and_attachments_are():
     def change(content):

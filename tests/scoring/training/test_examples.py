@@ -53,6 +53,17 @@ def test_masks_hide_ordinary_tokens_that_are_to_be_predicted_and_no_others():
     assert len({tuple(examples[position]["labels"].tolist()) for position in range(200)}) == 5
 
 
+def test_order_and_masks_are_of_streams_that_released_weights_were_made_with():
+    order = np.random.default_rng([3, 0, 1]).permutation(len(ROWS))
+    firsts = [int(Examples(ROWS, 21, seed=3)[position]["input_ids"][0]) for position in range(7, 14)]
+    assert firsts == [10 * place for place in order]
+    (row,) = rows = [np.arange(11, 31)]
+    places = np.random.default_rng([3, 1, 4]).choice(20, 6, replace=False)
+    assert (Examples(rows, 21, seed=3, **MASKS)[4]["labels"].numpy() != IGNORED).tolist() == [
+        place in places for place in range(len(row))
+    ]
+
+
 def test_rows_without_an_ordinary_token_are_left_out():
     with pytest.raises(Refused, match="no text has a token to learn from"):
         Examples([np.array([0, 5])], 1, 0, **MASKS)
