@@ -5,6 +5,7 @@ import re
 import pytest
 
 from leaderboard.models import LanguageModel, Result
+from leaderboard.rankings.view import EXTRAS
 from tests.leaderboard.test_rankings import page
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
@@ -63,6 +64,19 @@ def test_parameters_are_in_millions_with_a_thin_space(client, board):
     head, *body = rows(float_)
     assert head[-1] == "Parameters"
     assert {row[1]: row[-1] for row in body}["GPT-2"] == r"124\,M"
+
+
+@pytest.mark.parametrize(
+    ("column", "side"),
+    [
+        *((name, "l") for name in ("family", "kind", "prompting", "precision", "weights", "licence")),
+        *((name, "r") for name in ("parameters", "n")),
+    ],
+)
+def test_words_stand_at_the_left_of_their_column_and_numbers_at_the_right(client, board, column, side):
+    (float_,) = tables(page(client, f"{WOMEN}&columns={column}"))
+    assert rows(float_)[0][-1] == EXTRAS[column]
+    assert re.search(r"\\begin\{tabular\}\{([lr]+)\}", float_)[1][-1] == side
 
 
 def test_what_is_worked_out_here_is_marked_and_explained(client, board):
