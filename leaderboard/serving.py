@@ -2,10 +2,12 @@
 
 import ctypes
 import os
-import socket
 from typing import Any
 
+from gunicorn.workers import gthread
+
 wsgi_app = "leaderboard.wsgi"
+worker_class = "leaderboard.serving.PatientWorker"
 # One import for all of them: what they do not write to is in memory once.
 preload_app = True
 workers = int(os.environ.get("WEB_PROCESSES", "2"))
@@ -18,14 +20,21 @@ worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108
 control_socket_disable = True
 
 ARENAS, MOST_ARENAS = -8, 2  # of malloc: M_ARENA_MAX. With one for each thread, what pages leave behind adds up.
-PATIENCE_SECONDS = 60
+MOMENT_SECONDS = 0.05
 
 
-def when_ready(server: Any) -> None:
-    """Hand over a connection when it brings a request: a proxy opens some in advance, and each would hold a thread."""
-    for listener in server.LISTENERS:
-        if listener.sock.family in (socket.AF_INET, socket.AF_INET6):
-            listener.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, PATIENCE_SECONDS)
+class PatientWorker(gthread.ThreadWorker):  # type: ignore[misc]
+    """Threads as gunicorn's, which a new connection without a request holds for a moment alone, and not for 5 s.
+
+    A proxy opens some in advance. Linux can hold them back itself, by TCP_DEFER_ACCEPT; but where the proxy asks such a
+    connection after 15 s whether it is alive, Linux drops what comes over it for the next minute (6.18 does).
+    """
+
+    def handle(self, conn: gthread.TConn) -> Any:
+        """Give the thread back where nothing comes: the connection waits where those do that are kept alive."""
+        if not (conn.initialized or conn.data_ready or conn.wait_for_data(MOMENT_SECONDS)):
+            return gthread._DEFER
+        return super().handle(conn)
 
 
 def post_fork(_server: Any, _worker: Any) -> None:
