@@ -7,7 +7,6 @@ from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from pydantic import Field
 
-from leaderboard.people.services.tokens import TokenRefused
 from scoring.refusals import WHOLE, Missing, Refused
 
 USE_ANOTHER = "Use one of those that the message names."
@@ -57,7 +56,6 @@ def handle(api: NinjaAPI) -> None:
     api.add_exception_handler(Refused, _answer_refused)
     api.add_exception_handler(Http404, _no_such_page)
     api.add_exception_handler(ValidationError, _answer_invalid)
-    api.add_exception_handler(TokenRefused, lambda _request, error: refuse_stranger(str(error)))
     api.add_exception_handler(AuthenticationError, lambda _request, _error: refuse_stranger("This needs an API token."))
     api.add_exception_handler(HttpError, _answer_http_error)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from django.conf import settings
-from django.db import close_old_connections, connection
+from django.db import connection
 from django.db.models import Case, Exists, Expression, F, Max, OuterRef, Q, Value, When
 from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
@@ -114,7 +114,6 @@ def keep_sweeping(note: Callable[[], object]) -> None:
     while True:
         time.sleep(settings.SWEEP_SECONDS)
         try:
-            close_old_connections()
             sweep()
             note()
         except Exception:

@@ -36,8 +36,7 @@ def test_a_program_gets_what_was_imported(good, capsys):
     call_command("import_evaluation_set", "toxigen-human", str(good), "--json")
     answer = json.loads(capsys.readouterr().out)
     texts = EvaluationSet.objects.get()
-    wanted = {"slug": "toxigen-human", "version": 1, "kind": texts.kind, "texts": 2, "new": True}
-    assert answer == wanted
+    assert answer == {"slug": "toxigen-human", "version": 1, "kind": texts.kind, "texts": 2, "new": True}
 
 
 def test_other_texts_become_the_next_version_and_the_first_stays(good):

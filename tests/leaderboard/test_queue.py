@@ -163,7 +163,6 @@ def test_a_sweep_is_noted_when_it_was_done_and_one_that_fails_is_followed_by_the
     monkeypatch.setattr(queue, "sweep", sweep)
     monkeypatch.setattr(queue, "time", Mock(sleep=pause))
     monkeypatch.setattr(queue, "connection", Mock())
-    monkeypatch.setattr(queue, "close_old_connections", Mock())
     with pytest.raises(Ended):
         queue.keep_sweeping(lambda: events.append("note"))
     assert events == ["pause", "pause", "sweep", "note", "pause"]

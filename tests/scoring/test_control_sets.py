@@ -312,15 +312,14 @@ def test_prompts_are_stratified_by_toxicity_or_by_the_worst_harm(attributes, str
 
 
 def test_candidates_are_at_most_2_000_prompts_and_400_sentences():
-    asked: list[str] = []
+    scored_texts: list[str] = []
 
     def score(texts: list[str]) -> np.ndarray:
-        asked.extend(texts)
+        scored_texts.extend(texts)
         return np.full((len(texts), 1), 0.5, dtype=np.float32)
 
-    prompts = pa.table({"id": range(2100), "text": [f"prompt {n}" for n in range(2100)], "group": [None] * 2100})
-    prompts = prompts.set_column(0, "id", prompts["id"].cast(pa.string()))
-    texts = [f"sentence {n}" for n in range(500)]
-    sentences = pa.table({"id": texts, "text": texts, "demographics": [["women"]] * 500})
+    prompt_texts, sentence_texts = ([f"{noun} {n}" for n in range(2100)] for noun in ("prompt", "sentence"))
+    prompts = pa.table({"id": prompt_texts, "text": prompt_texts, "group": [None] * 2100})
+    sentences = pa.table({"id": sentence_texts, "text": sentence_texts, "demographics": [["women"]] * 2100})
     FORMULAS["toxicity"].choose_items(prompts, Instrument(["toxicity"], "f", score), lambda: ("set", sentences))
-    assert Counter(text.split()[0] for text in asked) == {"prompt": 2000, "sentence": 400}
+    assert Counter(text.split()[0] for text in scored_texts) == {"prompt": 2000, "sentence": 400}
