@@ -9,7 +9,14 @@ from leaderboard.models.entry_checks import EntryCheck, not_held
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.folders import FolderFile, StoredFolder
 from leaderboard.models.identities import ModelIdentity
-from leaderboard.models.language_models import LanguageModel, asked_as, is_listed, open_weights, ranked_now
+from leaderboard.models.language_models import (
+    LanguageModel,
+    address_of_model,
+    asked_as,
+    is_listed,
+    open_weights,
+    ranked_now,
+)
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.operations import CacheEntry, Incident, Pulse, Release, Worker
 from leaderboard.models.outbox import OutboxMessage
@@ -82,6 +89,7 @@ __all__ = [
     "Work",
     "WorkKind",
     "Worker",
+    "address_of_model",
     "asked_as",
     "course_fields",
     "is_listed",

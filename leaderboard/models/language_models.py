@@ -1,5 +1,6 @@
 """The models that the board ranks."""
 
+from functools import lru_cache
 from typing import get_args
 
 from django.db import models
@@ -9,6 +10,12 @@ from django.urls import reverse
 from leaderboard.models.clock import birth_field
 from leaderboard.models.constraints import one_of
 from scoring.language_models import Precision
+
+
+@lru_cache(maxsize=10_000)
+def address_of_model(slug: str) -> str:
+    """The path of a model's page, remembered: tables have one in each row."""
+    return reverse("model", args=[slug])
 
 
 def is_listed(model: str = "") -> Q:
@@ -203,7 +210,7 @@ class LanguageModel(models.Model):
         return self.name
 
     def get_absolute_url(self) -> str:
-        return reverse("model", args=[self.slug])
+        return address_of_model(self.slug)
 
     @property
     def is_chat(self) -> bool:

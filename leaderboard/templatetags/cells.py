@@ -86,6 +86,10 @@ def facts(row: Row, names: list[str]) -> SafeString:
     return SafeString("".join(_fact(row, name) for name in names))
 
 
+GAINED = (
+    '<span class="gained" title="{}"><span aria-hidden="true">{}{}</span>'
+    '<span class="visually-hidden">, {}</span></span>'
+)
 # By the sign of the ranks that a model gained.
 MOVES = {1: ("▲", "rose by"), 0: ("=", "kept its rank"), -1: ("▼", "fell by")}
 
@@ -98,11 +102,7 @@ def gained(row: Row, ranking: Ranking) -> SafeString:
     count = str(abs(row.gained)) if row.gained else ""
     move, cause = f"{words} {count}".rstrip(), ranking.movement.cause
     title = f"{move.capitalize()} since version {ranking.movement.before.number}" + (f": {cause}" if cause else "")
-    return format_html(
-        '<span class="gained" title="{}"><span aria-hidden="true">{}{}</span>'
-        '<span class="visually-hidden">, {}</span></span>',
-        title, shape, count, move,
-    )  # fmt: skip
+    return SafeString(GAINED.format(escape(title), shape, count, move))
 
 
 def _fact(row: Row, name: str) -> str:
@@ -198,6 +198,7 @@ def _describe_missing(row: Row) -> str:
     return MISSING.format(intcomma(prompts), "" if prompts == 1 else "s", intcomma(texts), "" if texts == 1 else "s")
 
 
+NUMERIC = "num"
 MISSING = '{} prompt{}<span class="interval">{} text{}</span>'
 UNKNOWN = '<span class="none">unknown</span>'
 UNPRINTED = '<span class="none" title="The source does not print it">unknown</span>'
@@ -205,17 +206,17 @@ FACTS: dict[str, tuple[str, Callable[[Row], str]]] = {  # by column: the class o
     "provenance": ("", lambda row: row.version.get_provenance_display()),
     "family": ("", lambda row: format_html("{}", row.model.family or SafeString(UNKNOWN))),
     "kind": ("", lambda row: row.model.get_kind_display()),
-    "parameters": ("num", _parameters),
-    "context": ("num", _context),
+    "parameters": (NUMERIC, _parameters),
+    "context": (NUMERIC, _context),
     "prompting": ("words", _prompting),
     "precision": ("words", _precision),
     "weights": ("", lambda row: "Open" if row.model.has_open_weights else UNKNOWN),
     "licence": ("words", lambda row: format_html("{}", row.model.licence or SafeString(UNKNOWN))),
     "release_date": ("date", lambda row: _day(row.model.release_date) or UNKNOWN),
     "date": ("date", lambda row: _day(row.result.scoring.scored_at)),
-    "n": ("num", lambda row: _of_source(row.result.n)),
-    "missing": ("num", _describe_missing),
-    "refusals": ("num", _refusals),
+    "n": (NUMERIC, lambda row: _of_source(row.result.n)),
+    "missing": (NUMERIC, _describe_missing),
+    "refusals": (NUMERIC, _refusals),
     "revision": ("", _revision),
 }
 FEWEST_ALIKE = 3  # rows

@@ -2,10 +2,10 @@
 
 from django import template
 from django.contrib.humanize.templatetags.humanize import intcomma
-from django.urls import reverse
 from django.utils.html import escape
 from django.utils.safestring import SafeString
 
+from leaderboard.models import address_of_model
 from leaderboard.queries.demographics import Board, HeatMapCell, HeatRow, OwnRanking, Ranked
 from leaderboard.rankings.digits import print_value
 from leaderboard.templatetags.board import decimals, ends, without_score
@@ -51,7 +51,7 @@ def _place(row: Ranked, ranking: OwnRanking, board: Board) -> str:
         look=' class="leads"' if leads else "",
         rank=row.rank,
         range=rank_range(row.rank_low, row.rank_high),
-        address=escape(reverse("model", args=[entry.slug])),
+        address=escape(address_of_model(entry.slug)),
         name=escape(entry.name),
         leading=LEADING if leads else "",
         value=print_value(row, version),

@@ -5,12 +5,15 @@ from urllib.parse import quote, urlencode
 
 from django import template
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import escape
 from django.utils.safestring import SafeString
 
 from leaderboard.rankings.ranking import PopulationRows, Ranking, Row
-from leaderboard.rankings.view import SLICE
+from leaderboard.rankings.view import EXTRAS, SLICE
+from leaderboard.templatetags.board import end
+from leaderboard.templatetags.cells import FACTS, NUMERIC
 from leaderboard.views.ranking_address import RankingChoice
+from scoring.metrics.formulas import slice_label
 
 register = template.Library()
 
@@ -18,31 +21,57 @@ register = template.Library()
 # Formatted here, as cells are: a page has dozens of headings.
 HEADING = (
     '<th scope="col" class="col-{column}{look}"{order}><span class="sorter">'
-    '<a id="{id}" href="{address}" hx-boost="true" rel="nofollow">{label}{arrow}</a>'
-    '<button type="button" class="what" tabindex="-1" popovertarget="{what}"><span aria-hidden="true">?</span>'
-    '<span class="visually-hidden">What is this: {label}</span></button></span></th>'
+    '<a id="sort-{identity}-{population}-{key}" href="{address}" hx-boost="true" rel="nofollow">{label}{arrow}</a>'
+    '<button type="button" class="what" tabindex="-1" popovertarget="what-{identity}-{column}">'
+    '<span aria-hidden="true">?</span><span class="visually-hidden">What is this: {label}</span></button></span></th>\n'
+)
+SCALE_HEADING = (
+    '<th scope="col" class="scale"><span>{}</span><span class="visually-hidden"> to </span><span>{}</span></th>\n'
 )
 ORDER, ARROW = ' aria-sort="{}"', ' <span class="arrow" aria-hidden="true">{}</span>'
+ASCENDING, DESCENDING = ("ascending", "▲"), ("descending", "▼")
 
 
 @register.simple_tag
-def heading(
-    choice: RankingChoice, ranking: Ranking, group: PopulationRows, key: str, label: str, numeric: bool = True
+def headings(
+    choice: RankingChoice, ranking: Ranking, group: PopulationRows, names: list[str], value_label: str, date_label: str
 ) -> SafeString:
-    """The heading of a column: sorts by it, says whether the table is sorted so, and is asked what it is."""
+    """The headings of a group's table: each sorts by its column, says whether it does, and is asked what it is.
+
+    names: of the facts beside the value.
+    """
+    labels = {**EXTRAS, "provenance": "Provenance", "date": date_label}
+    facts = [(name, labels[name], FACTS[name][0] == NUMERIC) for name in names]
+    slices = [(SLICE + name, slice_label(name), True) for name in ranking.columns]
+    return SafeString(
+        "".join(
+            [
+                _heading(choice, ranking, group, "rank", "Rank", True),
+                _heading(choice, ranking, group, "model", "Model", False),
+                _heading(choice, ranking, group, "value", value_label, True),
+                SCALE_HEADING.format(end(ranking.scale.start), end(ranking.scale.end)),
+                *(_heading(choice, ranking, group, *column) for column in (*facts, *slices)),
+            ]
+        )
+    )
+
+
+def _heading(
+    choice: RankingChoice, ranking: Ranking, group: PopulationRows, key: str, label: str, is_numeric: bool
+) -> str:
     order = choice.view.order
+    word, arrow = DESCENDING if order.descending else ASCENDING
     is_sorted = order.key == key
-    column = "slice" if key.startswith(SLICE) else key
-    return format_html(
-        HEADING,
-        column=column,
-        look=" num" if numeric else "",
-        order=format_html(ORDER, "descending" if order.descending else "ascending") if is_sorted else "",
-        id=f"sort-{ranking.identity}-{group.population}-{key}",
-        address=choice.sorted_by(key),
-        label=label,
-        arrow=format_html(ARROW, "▼" if order.descending else "▲") if is_sorted else "",
-        what=f"what-{ranking.identity}-{column}",
+    return HEADING.format(
+        column="slice" if key.startswith(SLICE) else key,
+        look=" num" if is_numeric else "",
+        order=ORDER.format(word) if is_sorted else "",
+        identity=ranking.identity,
+        population=group.population,
+        key=escape(key),
+        address=escape(choice.sorted_by(key)),
+        label=escape(label),
+        arrow=ARROW.format(arrow) if is_sorted else "",
     )
 
 
@@ -63,12 +92,6 @@ def comparison_address(ranking: Ranking, rows: list[Row]) -> str:
 def facts_of(ranking: Ranking, group: PopulationRows, constants: Collection[str] = ()) -> list[str]:
     """The columns between the value and the slices, in order, but for `constants`."""
     return [name for name in ranking.facts(group) if name not in constants]
-
-
-@register.simple_tag
-def sort_of_slice(name: str) -> str:
-    """The name of the column of a slice."""
-    return SLICE + name
 
 
 @register.simple_tag

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from django.urls import reverse
 
 from leaderboard.charts import MOST_GROUPS, Chart, ScatterPanel, Series, scatter_chart
+from leaderboard.models import address_of_model
 from leaderboard.queries.agreement import PROPERTIES, MeasureColumn, Values
 from leaderboard.queries.coefficients import Point, points_of
 from scoring.statistics.regression import line
@@ -61,7 +61,7 @@ def series_of(points: Sequence[Point], unit: str = "") -> list[Series]:
             [point.y for point in family_points],
             [f"{point.model.name}: {f'{point.x_text} {unit}'.strip()}, {point.y_text}" for point in family_points],
             names=[point.model.name for point in family_points],
-            links=[reverse("model", args=[point.model.slug]) for point in family_points],
+            links=[address_of_model(point.model.slug) for point in family_points],
         )
         for family, family_points in by_size
     ]

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import BoxColumn, Chart, ShadedCell, box_plots, heat_map
-from leaderboard.models import Metric, MetricVersion, Provenance, Standing
+from leaderboard.models import Metric, MetricVersion, Provenance, Standing, address_of_model
 from leaderboard.queries.demographics import (
     Board,
     BoardModel,
@@ -171,7 +170,7 @@ def draw_heat_map(values_board: Board, rows: list[HeatRow]) -> Chart:
     ]
     return heat_map(
         f"{values_board.version.metric.slug}-heat-map",
-        [(row.entry.name, reverse("model", args=[row.entry.slug])) for row in rows],
+        [(row.entry.name, address_of_model(row.entry.slug)) for row in rows],
         labels,
         cells,
         f"{measure.label} of {len(rows)} models by demographic: blue where it is better and orange where it is worse "

@@ -5,11 +5,10 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
-from leaderboard.models import Metric, Standing
+from leaderboard.models import Metric, Standing, address_of_model
 from leaderboard.queries.scenarios import has_scenarios
 from leaderboard.rankings.digits import digits_between
 from leaderboard.rankings.history import (
@@ -195,4 +194,4 @@ def captions(step: HistoryStep) -> tuple[str, ...]:
 def bump_line(line: ModelHistory, moves: list[int | None]) -> BumpLine:
     """The line of a model."""
     ranges = [(place.low, place.high) if place and place.low and place.high else None for place in line.places]
-    return BumpLine(line.slug, line.name, line.ranks, moves, ranges, reverse("model", args=[line.slug]))
+    return BumpLine(line.slug, line.name, line.ranks, moves, ranges, address_of_model(line.slug))

@@ -6,7 +6,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.citations import cite_board, cite_result
-from leaderboard.models import LanguageModel, ModelIdentity
+from leaderboard.models import LanguageModel, ModelIdentity, address_of_model
 from leaderboard.one_page_pdf import draw_card
 from leaderboard.queries.identities import list_visible_entries
 from leaderboard.queries.one_page_cards import OnePageCard, compose_card, compose_identity_card
@@ -38,7 +38,7 @@ def write_card(request: HttpRequest, slug: str, card: OnePageCard) -> HttpRespon
         citation = cite_result(model, profile, request.build_absolute_uri(address_of(model, profile)))
     if citation is None:
         citation = cite_board(request.build_absolute_uri(reverse("front")), None)
-    address = request.build_absolute_uri(reverse("model", args=[slug]))
+    address = request.build_absolute_uri(address_of_model(slug))
     response = HttpResponse(draw_card(card, address, citation.text), content_type="application/pdf")
     response["Content-Disposition"] = f'inline; filename="plumbline-{slug}.pdf"'
     return response

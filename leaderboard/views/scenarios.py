@@ -4,12 +4,11 @@ from itertools import pairwise
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
 from leaderboard.formats import Table, TableColumn, as_csv
-from leaderboard.models import Metric
+from leaderboard.models import Metric, address_of_model
 from leaderboard.queries.scenarios import (
     ScenarioChange,
     ScenarioComparison,
@@ -133,7 +132,7 @@ def chart(metric: Metric, measure: str, name: str, comparison: ScenarioCompariso
                 model.name,
                 model.ranks,
                 [old_rank - new_rank for old_rank, new_rank in pairwise(model.ranks)],
-                link=reverse("model", args=[model.slug]),
+                link=address_of_model(model.slug),
             )
             for model in comparison.models
         ],

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_charts
 from leaderboard.formats import as_csv
-from leaderboard.models import MetricVersion, Standing
+from leaderboard.models import MetricVersion, Standing, address_of_model
 from leaderboard.queries.scorer_ranks import (
     JudgedBoard,
     ScorerGroup,
@@ -170,5 +170,5 @@ def draw_lines(board: JudgedBoard) -> list[BumpLine]:
     for entry, places, *_ in board.rows[:MOST_LINES]:
         ranks = [rank for rank, _ in places]
         moves = [first - second for first, second in pairwise(ranks)]
-        lines.append(BumpLine(entry.slug, entry.name, ranks, moves, link=reverse("model", args=[entry.slug])))
+        lines.append(BumpLine(entry.slug, entry.name, ranks, moves, link=address_of_model(entry.slug)))
     return lines

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import (
@@ -20,7 +19,7 @@ from leaderboard.charts import (
     scatter_chart,
 )
 from leaderboard.formats import as_csv
-from leaderboard.models import Metric
+from leaderboard.models import Metric, address_of_model
 from leaderboard.queries.metric_page import find_metric
 from leaderboard.queries.succession import (
     EntryReport,
@@ -147,7 +146,7 @@ def rank_chart(report: SuccessionReport) -> Chart | None:
             orders.names[entry.name],
             ranks,
             [first - second for first, second in pairwise(ranks)],
-            link=reverse("model", args=[entry.name]),
+            link=address_of_model(entry.name),
         )
         for entry, *ranks in zip(orders.entries, *columns, strict=True)
     ]
