@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from leaderboard.api.authentication import TokenOwner
 from leaderboard.api.cards import CardSent
 from leaderboard.api.problems import ANY
-from leaderboard.api.reading import Pages
+from leaderboard.api.reading import Number, Pages
 from leaderboard.models.language_models import Interface
 from leaderboard.models.submissions import Form, SubmissionState
 from leaderboard.submissions import intake
@@ -145,7 +145,7 @@ def submissions(request: HttpRequest) -> Any:
 
 
 @router.get("/submissions/{int:pk}", response={200: SubmissionSent, **ANY}, operation_id="submission")
-def submission(request: HttpRequest, pk: int) -> Any:
+def submission(request: HttpRequest, pk: Number) -> Any:
     """How far one of your submissions is."""
     own_submission = submissions_by(request.auth).filter(pk=pk).first()  # type: ignore[attr-defined]
     if own_submission is None:

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import math
 import re
 from html import unescape
 from time import time
@@ -374,6 +375,30 @@ def test_the_number_of_queries_does_not_grow_with_the_board(client, rude):
     publish_standings(version)
     assert queries() == before
     assert max(before) <= 18
+
+
+def test_every_whole_number_that_can_be_asked_for_fits_in_a_database(client, rude):
+    parameters = [
+        (path, parameter["name"], parameter["schema"])
+        for path, methods in get(client, "/openapi.json")["paths"].items()
+        for operation in methods.values()
+        for parameter in operation.get("parameters", [])
+    ]
+    schemas = [(path, name, part) for path, name, schema in parameters for part in schema.get("anyOf", [schema])]
+    numbers = [(path, name, part) for path, name, part in schemas if part.get("type") == "integer"]
+    assert len(numbers) > 10
+    assert [(path, name) for path, name, part in numbers if part.get("maximum", math.inf) > 2**31 - 1] == []
+
+
+def test_whatever_is_described_as_needed_is_described(client, rude):
+    def list_objects(part):
+        yield from [part] if isinstance(part, dict) and "required" in part and "properties" in part else []
+        for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+            yield from list_objects(inner)
+
+    objects = list(list_objects(get(client, "/openapi.json")))
+    assert len(objects) > 20
+    assert [part for part in objects if not set(part["required"]) <= set(part["properties"])] == []
 
 
 @pytest.mark.slow
