@@ -114,8 +114,9 @@ def describe_check() -> str:
 def put_right(metric: Metric, models: int) -> bool:
     """Whether the second version is published, with every model in it."""
     version = metric.current_version()
-    count = version.scorings.filter(state=Work.State.DONE).count() if version else 0
-    return version is not None and version.number > 1 and count == models
+    if version is None or version.number == 1:
+        return False
+    return version.scorings.filter(state=Work.State.DONE).count() == models
 
 
 def describe_rescoring(metric: Metric) -> str:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TextIO
+from typing import Any
 
 from tqdm import tqdm
 
@@ -13,9 +13,9 @@ def file_progress() -> AbstractContextManager[Callable[[str, int, int], None]]:
     return _bars(unit="B", unit_scale=True, unit_divisor=1024)
 
 
-def step_progress(file: TextIO) -> AbstractContextManager[Callable[[str, int, int], None]]:
+def step_progress() -> AbstractContextManager[Callable[[str, int, int], None]]:
     """A bar of steps for each part in turn; call it with the part's name, steps done, and in all."""
-    return _bars(file=file)
+    return _bars()
 
 
 @contextmanager

@@ -182,7 +182,7 @@ def turns_of(kind: type[Work], ready: WorkQuerySet[Any] | None = None) -> Turns:
     waiting_work = [Waiting(*row) for row in ready_rows.values_list("created_at", "pk", "whose")]
     if not waiting_work:
         return Turns([], [], [])
-    running_work = works.filter(state=Work.State.RUNNING, lease_expires_at__gt=Now()).order_by("turn_at")
+    running_work = works.in_hand().order_by("turn_at")
     last_turns = works.values("whose").filter(turn_at__isnull=False).annotate(last=Max("turn_at")).order_by("last")
     return Turns(
         waiting_work,

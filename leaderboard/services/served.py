@@ -72,7 +72,7 @@ def inspect_service(model: LanguageModel, weights: str = "") -> Service:
     ServerRefused, ServerUnavailable, ServiceChanged.
     """
     server = server_of(model)
-    service = Service(model=model)
+    service = Service()
     with open_session(server) as session:
         session.describe()
         greedy_answer(session, build_control_openings()[0].text, chat_limit_of(model))

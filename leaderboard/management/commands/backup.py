@@ -1,4 +1,3 @@
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ class Command(BoardCommand):
         if not recipients and not plain:
             refuse_plain_successor(place)
         cipher = cipher_for(recipients)
-        with step_progress(sys.stderr) as show:
+        with step_progress() as show:
             envelope = back_up(place, cipher, show)
         old_sets, object_count = remove_old_sets(place, keep) if keep else ([], 0)
         self.say(f"{describe(envelope)}, in {place.label}")

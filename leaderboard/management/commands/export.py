@@ -1,5 +1,4 @@
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ class Command(RefusableCommand):
 
     def handle(self, target: Path, with_artefacts: bool, **options: Any) -> None:
         write = write_zip if target.suffix == ".zip" else write_folder
-        with step_progress(sys.stderr) as show:
+        with step_progress() as show:
             export = write(target, with_artefacts, show)
         if options["json"]:
             summary = {"path": str(target), "rows": export.rows, "artefacts": export.artefacts, "bytes": export.bytes}

@@ -1,5 +1,4 @@
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ class Command(RefusableCommand):
         parser.add_argument("--json", action="store_true", help="print what was imported as JSON")
 
     def handle(self, package: Path, **options: Any) -> None:
-        with step_progress(sys.stderr) as show:
+        with step_progress() as show:
             rows = import_package(package, show)
         if options["json"]:
             self.stdout.write(json.dumps({"rows": rows}))

@@ -1,4 +1,3 @@
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ class Command(BoardCommand):
         place = open_place(source)
         chosen_set = open_set(place, options["set"], options["identity"])
         self.check_target(replace)
-        with step_progress(sys.stderr) as show:
+        with step_progress() as show:
             restoration = restore(place, chosen_set, show)
         self.say(
             f"restored set {chosen_set.envelope.name}: {restoration.rows:,} rows, {restoration.files:,} files "
