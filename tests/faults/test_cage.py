@@ -22,6 +22,7 @@ from scoring.cage import (
     CageOutOfMemory,
     CageTimeout,
     CageUnavailable,
+    confinement,
     open_cage,
     open_model,
     open_reader,
@@ -130,6 +131,25 @@ def _unreviewed(monkeypatch) -> Iterator[None]:
     monkeypatch.setattr(supervisor, "NURSERY", nursery)
     yield
     nursery.stop()
+
+
+def test_elsewhere_than_on_linux_no_process_is_cut_off_and_that_is_said(monkeypatch):
+    namespaces = [os.readlink(f"/proc/self/ns/{name}") for name in ("net", "ipc", "uts")]
+    monkeypatch.setattr(confinement, "LINUX", False)
+    assert not confinement.enter_namespaces()
+    assert [os.readlink(f"/proc/self/ns/{name}") for name in ("net", "ipc", "uts")] == namespaces
+
+
+def test_a_process_takes_its_own_zygote_along_as_it_ends_and_no_other(monkeypatch):
+    nursery = Nursery("tests.faults.sleeping_zygote")
+    nursery.prepare()
+    process = nursery._process
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: process.pid)  # as after a fork
+        nursery.abandon()
+    assert process.poll() is None
+    nursery.abandon()
+    assert process.poll() == -signal.SIGKILL
 
 
 def test_a_host_that_lacks_protections_is_told_which_and_runs_nothing_where_they_are_required(monkeypatch):

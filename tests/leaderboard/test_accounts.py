@@ -1,5 +1,6 @@
 """Accounts: signing up and logging in, what is told to whom, and how often one may try."""
 
+import json
 import re
 from itertools import pairwise
 
@@ -134,6 +135,16 @@ def test_signing_up_with_an_address_that_has_an_account_looks_like_any_other_tim
     assert not User.objects.filter(username="ada").exists()
     assert [letter.to for letter in posted()] == [["grace@example.org"], ["eve@example.org"]]
     assert "already" in posted()[0].body
+
+
+def test_an_account_shows_its_own_address(client):
+    for name in ("ada", "bob", "eve"):
+        person(name)
+    for name, others in (("ada", ("bob", "eve")), ("bob", ("ada", "eve")), ("eve", ("ada", "bob"))):
+        client.force_login(User.objects.get(username=name))
+        html = client.get("/accounts/").content.decode()
+        assert f"{name}@example.org" in html
+        assert not any(f"{other}@example.org" in html for other in others)
 
 
 def test_a_wrong_password_and_an_unknown_name_or_address_are_told_alike(client):
@@ -338,8 +349,8 @@ def test_roles_have_what_is_declared_and_each_has_all_of_the_one_before():
 
 def test_a_role_is_set_at_the_terminal_and_recorded(capsys):
     user = person()
-    call_command("set_role", "ada@example.org", "operator")
-    assert "operator" in capsys.readouterr().out
+    call_command("set_role", "ada@example.org", "operator", "--json")
+    assert json.loads(capsys.readouterr().out) == {"user": "ada", "role": "operator", "operates": True}
     assert role_of(User.objects.get()).name == "operator"
     assert list(user.groups.values_list("name", flat=True)) == ["operator"]
     event = AuditEvent.objects.filter(verb="set role").first()

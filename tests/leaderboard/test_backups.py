@@ -127,6 +127,8 @@ def test_a_set_made_during_a_publication_restores_with_one_whole_version_and_the
     own_folder = tmp_path / "own"
     monkeypatch.setenv("PLUMBLINE_VAR", str(own_folder))
     monkeypatch.setenv("STORAGE_ALSO_URL", f"file://{own_folder}/files")
+    if connection.vendor == "sqlite":  # tests on PostgreSQL have theirs there
+        monkeypatch.setenv("DATABASE_URL", f"sqlite:///{own_folder}/own.sqlite3")
     trial = verify_set(place, "backups", first.name, Path(key.name))
     assert not own_folder.exists(), "a trial leaves the board's own files alone"
     assert (trial.differences, trial.counts["versions"], trial.counts["entries"]) == ((), 1, 4)

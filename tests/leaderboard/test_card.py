@@ -8,13 +8,14 @@ from datetime import date
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError as DjangoValidationError
 from django.urls import reverse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from leaderboard.api.submissions import HubModel
-from leaderboard.card.fields import Count, Notes
+from leaderboard.card.fields import Count, Notes, Words
 from leaderboard.card.form import CARD, FIELDS, Card, as_json, columns_of
 from leaderboard.exchange.load import check_card
 from leaderboard.models import LanguageModel, Submission
@@ -189,3 +190,11 @@ def test_both_facts_are_shown_filtered_sorted_and_exported(client, measured_boar
     assert (known["context"], known["release_date"]) == (model.context, "2024-05-01")
     entries = client.get("/api/v1/metrics/safety-starter/standings").json()["items"]
     assert (model.context, "2024-05-01") in {(entry["context"], entry["release_date"]) for entry in entries}
+
+
+def test_a_browser_takes_no_more_characters_than_a_line_may_have():
+    line = Words(label="Name", most=80)
+    assert line.widget.attrs["maxlength"] == 80
+    assert line.clean("x" * 80) == "x" * 80
+    with pytest.raises(DjangoValidationError, match="It has 81 characters: use 80 at most"):
+        line.clean("x" * 81)

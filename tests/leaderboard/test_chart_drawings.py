@@ -1,6 +1,7 @@
 """Charts as drawings: SVG, PDF, PNG and Plotly carry the same data, escaped, in their place, in the right colours."""
 
 import re
+from io import BytesIO
 from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
@@ -11,6 +12,7 @@ from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfgen.canvas import Canvas
 
 from leaderboard.charts import (
     BumpColumn,
@@ -28,7 +30,7 @@ from leaderboard.charts.figure import NARROW, Chart, Ink, Label, Spot
 from leaderboard.charts.layout import arrange_chart
 from leaderboard.charts.pdf import REGULAR, draw_pdf, draw_png, register_fonts
 from leaderboard.charts.plotly import describe_plotly
-from leaderboard.charts.shapes import Sketch, Writing
+from leaderboard.charts.shapes import Polygon, Sketch, Stroke, Writing
 from leaderboard.charts.svg import LIGHT, draw_file, draw_inline
 from leaderboard.charts.text import SIZE, measure_text, shorten
 from tests.charts import points
@@ -223,6 +225,27 @@ def test_files_stand_alone_in_the_light_theme_and_their_links_are_whole():
 
 def test_lines_are_dashed_alike_in_every_form():
     assert {dash: " ".join(map(str, lengths)) for dash, lengths in pdf.DASHES.items() if dash} == svg.DASHES
+
+
+@pytest.mark.parametrize(("dash", "operators"), [("", "[] 0 d"), ("dash", "[6 4] 0 d"), ("dot", "[2 3] 0 d")])
+def test_a_line_in_pdf_has_its_colour_width_and_dashes(dash, operators):
+    canvas = Canvas(BytesIO(), pageCompression=0)
+    canvas.setDash([9, 9])
+    pdf.draw_shapes(canvas, (Stroke(((0, 0), (10, 10)), Ink.INK, 2.5, dash),), 100)
+    content = canvas._code[canvas._code.index("[9 9] 0 d") + 1 :]
+    red, green, blue = (int(LIGHT[Ink.INK][place : place + 2], 16) / 255 for place in (1, 3, 5))
+    colours = [line.split() for line in content if line.endswith(" RG")]
+    assert [[float(part) for part in line[:3]] for line in colours] == [pytest.approx([red, green, blue], abs=1e-4)]
+    assert {"2.5 w", operators} <= set(content)
+
+
+@pytest.mark.parametrize(
+    ("fill", "outline", "operator"), [(Ink.INK, Ink.INK, "B"), (Ink.INK, None, "f"), (None, Ink.INK, "S")]
+)
+def test_a_surface_in_pdf_has_an_edge_only_where_it_has_an_outline(fill, outline, operator):
+    canvas = Canvas(BytesIO(), pageCompression=0)
+    pdf.draw_shapes(canvas, (Polygon(((0, 0), (10, 0), (10, 10)), fill, outline, 1),), 100)
+    assert canvas._code[-1].rstrip("*") == operator
 
 
 def test_pdf_says_what_it_shows_in_a_font_of_its_own_and_png_is_twice_as_large():

@@ -16,7 +16,8 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from safetensors.torch import load_file, save_file
 
-from leaderboard.models import AuditEvent, ControlCheck, ControlSet, Opening, Rescoring, Work
+from leaderboard.models import AuditEvent, ControlCheck, ControlSet, Opening, Rescoring, Scoring, Work
+from leaderboard.models.clock import from_now
 from leaderboard.queries.drift import recent_checks, recent_checks_of
 from leaderboard.services import artefacts, checks, control, leases, openings, score, scorers
 from leaderboard.services.checks import due_trigger, pause_after, perform, request_check, request_due_checks
@@ -383,6 +384,18 @@ def test_a_model_is_published_after_a_check_of_its_own(living):
 
 
 @pytest.mark.slow
+def test_work_waits_as_long_as_the_check_before_it_and_says_for_what(living, monkeypatch):
+    def leave_to_another_host(check: ControlCheck) -> None:
+        ControlCheck.objects.filter(pk=check.pk).update(not_before=from_now(300), reason="another host has the scorer")
+
+    monkeypatch.setattr(checks, "was_checked", lambda *_: False)
+    monkeypatch.setattr(checks, "perform", leave_to_another_host)
+    with pytest.raises(leases.Deferred) as deferred:
+        checks.require_check(Scoring.objects.get())
+    assert 290 < deferred.value.seconds <= 300
+    assert deferred.value.reason.endswith("another host has the scorer")
+
+
 def test_a_check_made_since_the_scoring_began_will_do(living):
     scoring = request_evaluation(entrant(2, living), living, send=False)
     leases.stop_requested.set()

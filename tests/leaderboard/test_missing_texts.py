@@ -1,5 +1,6 @@
 """Texts without a score: counted, bounded, and beyond a share of them an entry is shown and not ranked."""
 
+import csv
 import json
 
 import numpy as np
@@ -78,8 +79,10 @@ def test_every_other_way_to_read_a_ranking_has_the_entry_with_the_reason(board, 
     call_command("standings", SLUG, format="json")
     assert [entry["slug"] for entry in json.loads(capsys.readouterr().out)["not_ranked"]] == ["entrant-2"]
     call_command("standings", SLUG, format="csv")
-    rows = capsys.readouterr().out.splitlines()
-    assert any("Entrant 2" in row and "2 of 20 texts" in row for row in rows)
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
+    rows = {row["model"]: row for row in csv.DictReader(lines)}
+    assert "2 of 20 texts" in rows["Entrant 2"]["not_ranked"]
+    assert [rows[name]["rank"] for name in ("Entrant 1", "Entrant 2")] == ["1", ""]
     for slug, is_ranked in (("entrant-1", True), ("entrant-2", False)):
         call_command("evaluate", slug, metric=SLUG, wait=True)
         assert ("not ranked: " in capsys.readouterr().out) != is_ranked

@@ -138,6 +138,14 @@ def test_what_was_returned_is_changed_and_sent_again_and_decided_upon_again(wait
         send_again(waiting, values, waiting.submitter)
 
 
+def test_a_reason_has_2000_characters_at_most(waiting, grace):
+    with pytest.raises(Refused, match="it has 2001 characters; use 2000 at most"):
+        decide(waiting, "reject", "r" * 2001, grace)
+    decide(waiting, "reject", f"  {'r' * 2000}\n", grace)
+    waiting.refresh_from_db()
+    assert (waiting.state, waiting.reason) == (State.REFUSED, "r" * 2000)
+
+
 def test_a_decision_is_made_once(waiting, grace):
     late = Submission.objects.get(pk=waiting.pk)  # as a second moderator's page read it, before the first decided
     decide(waiting, "reject", "No.", grace)

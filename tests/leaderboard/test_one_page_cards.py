@@ -1,14 +1,16 @@
 """The card of a model: one page of PDF that says what the model's page says, with text that can be read back."""
 
 from io import BytesIO
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pypdf import PdfReader
 
-from leaderboard.models import LanguageModel, Result, Standing
+from leaderboard.models import LanguageModel, MetricVersion, Result, Standing
 from leaderboard.queries.identities import list_visible_entries
+from leaderboard.queries.one_page_cards import missing_of
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.test_history import page
 
@@ -59,6 +61,14 @@ def test_it_says_who_the_model_is_its_numbers_and_where_to_read_on(client, board
     assert f"revision {model.revision[:12]}" in text
     assert "Cite as: Plumbline" in text
     assert "If indifferent" in text
+
+
+def test_texts_without_a_score_are_counted_with_their_share(board):
+    profile = SimpleNamespace(version=board.current_version())
+    assert missing_of(profile, Result(n=97, missing=3)) == "3 (3.0%)"
+    assert missing_of(profile, Result(n=1_997, missing=0)) == "0"
+    assert missing_of(profile, None) == ""
+    assert missing_of(SimpleNamespace(version=MetricVersion(provenance="published")), Result(n=97, missing=3)) == ""
 
 
 @pytest.mark.slow

@@ -109,7 +109,9 @@ def test_policies_scorers_and_models_are_steered(measured_board):
 @pytest.mark.slow
 def test_commands_that_were_there_speak_json_too(rescored, tmp_path):
     assert said("rescore", "safety-starter", "--estimate")["estimate"]["entries"] == 3
-    assert said("rescore", "safety-starter", "--pause")["state"] == "paused"
+    rescoring = said("rescore", "safety-starter", "--pause")
+    assert (rescoring["metric"], rescoring["from"], rescoring["to"]) == ("safety-starter", 1, 2)
+    assert (rescoring["state"], rescoring["done"], rescoring["total"]) == ("paused", 0, 3)
     assert said("rescore", "safety-starter", "--cancel")["state"] == "cancelled"
     assert said("check_control", "safety-starter")["verdict"] == "stable"
     assert said("verify", "safety-starter")["differences"] == []

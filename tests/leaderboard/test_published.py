@@ -9,7 +9,7 @@ from django.apps import apps
 from django.db import connection
 from scipy import stats
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Standing
+from leaderboard.models import AuditEvent, LanguageModel, Metric, MetricVersion, Provenance, Result, Standing
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import FOLDER, seed_published
 from tests.leaderboard.test_history import page, said
@@ -125,6 +125,21 @@ def test_seeding_twice_adds_nothing(published):
     # Hosseini et al.: Table 1 and two grids of students; HELM; Gehman et al.; methods; Snoswell et al.;
     # StereoSet; Vig et al.
     assert LanguageModel.objects.filter(source="published").count() == 24 + (24 + 23) + 37 + 5 + 6 + 3 + 9 + 8
+
+
+def test_a_model_that_a_source_has_gained_is_entered_and_the_publication_recorded(published):
+    version = MetricVersion.objects.filter(provenance=Provenance.PUBLISHED).order_by("pk").last()
+    entries = version.scorings.count()
+    scoring = version.scorings.first()
+    Standing.objects.filter(metric_version=version).delete()
+    scoring.results.all().delete()
+    scoring.delete()
+    seed_published()
+    assert version.scorings.count() == entries
+    events = AuditEvent.objects.filter(verb="publish version", subject=f"metric {version.metric.slug}")
+    assert events.count() == 2, "of the first publication and of this one"
+    event = events.latest("pk")
+    assert event.detail == {"version": version.number, "entries": entries, "source": version.source}
 
 
 def test_they_are_ranked_among_themselves_with_ties_sharing_a_rank(published):

@@ -3,6 +3,7 @@
 import csv
 import re
 from collections import Counter, defaultdict
+from decimal import Decimal
 from statistics import mean
 
 import numpy as np
@@ -23,6 +24,7 @@ from leaderboard.models import (
 from leaderboard.queries.papers import papers
 from leaderboard.rankings.places import place_now
 from leaderboard.services.evaluate import MetricUnavailable, check_metric
+from leaderboard.services.figures import estimate
 from leaderboard.services.published import FOLDER, PUBLICATIONS, seed_published
 from leaderboard.services.upgrade import catch_up_all
 from scoring.metrics.safety import DISTILLED
@@ -195,6 +197,11 @@ def test_each_measure_of_stereoset_is_on_the_board_and_icat_follows_from_the_oth
         icat, sense, stereotype = (results[cell[:-1]].value for cell in cells)
         assert [icat, sense, stereotype] == [cell[-1] for cell in cells]
         assert icat == pytest.approx(sense * min(stereotype, 100 - stereotype) / 50)
+
+
+def test_a_mean_with_its_margin_is_a_figure_with_an_interval_exact_to_the_last_digit():
+    figure = estimate("GPT-2", "toxic_fraction", "all", "12.3", "0.4", Decimal(100))
+    assert (figure.value, figure.ci_low, figure.ci_high) == (0.123, 0.119, 0.127)
 
 
 @pytest.mark.slow

@@ -8,8 +8,9 @@ import pytest
 from django.conf import settings as django_settings
 from django.utils import timezone
 
+from leaderboard import tasks
 from leaderboard.celery import app
-from leaderboard.models import Download, LanguageModel, Run, Work
+from leaderboard.models import Download, LanguageModel, Run, Scoring, Work
 from leaderboard.services import queue
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.signs_of_life import count_waiting
@@ -60,6 +61,14 @@ def test_a_run_of_a_hubs_model_is_given_to_a_worker_once_its_files_are_here(run)
     assert not queue.own_work(Run).exists()
     Download.objects.create(model=run.model, state=Work.State.DONE)
     assert queue.own_work(Run).get() == run
+
+
+@pytest.mark.parametrize(("task", "kind"), [(tasks.collect_run, Run), (tasks.score_run, Scoring)])
+def test_a_worker_that_has_become_free_calls_for_more_of_the_same_work(task, kind, db, monkeypatch):
+    kinds: list[type[Work]] = []
+    monkeypatch.setattr(queue, "call_for_more", kinds.append)
+    task()
+    assert kinds == [kind]
 
 
 def test_work_that_was_never_sent_is_sent_once(run, sent):

@@ -32,7 +32,7 @@ from leaderboard.models import (
 )
 from leaderboard.rankings import days
 from leaderboard.rankings.ranking import PopulationRows, Row, SliceCell
-from leaderboard.rankings.view import SIZES, Filters
+from leaderboard.rankings.view import CONTEXTS, SIZES, Filters
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
@@ -153,6 +153,26 @@ def exported(client: Client, query: str, name: str = "csv") -> str:
     response = client.get(f"/rankings.{name}{query}")
     assert response.status_code == 200
     return response.content.decode()
+
+
+@pytest.mark.parametrize(("field", "bands"), [("size", SIZES), ("context", CONTEXTS)])
+def test_a_filter_by_a_number_keeps_the_models_of_its_band_alone(db, field, bands):
+    column = {"size": "parameters", "context": "context"}[field]
+    seed_figures()
+    ends = [number for band in bands.values() for number in (band.least, band.most) if number]
+    numbers = [None, 1, *sorted({*ends, *(end - 1 for end in ends)})]
+    models = list(LanguageModel.objects.filter(standings__isnull=False).distinct().order_by("pk")[: len(numbers)])
+    for model, number in zip(models, numbers, strict=True):
+        setattr(model, column, number)
+    LanguageModel.objects.update(**{column: None})
+    LanguageModel.objects.bulk_update(models, [column])
+    for key, band in bands.items():
+        rows = Standing.objects.filter(Filters(**{field: key}).condition).values_list(f"model__{column}", flat=True)
+        least, most = band.least or 0, band.most or float("inf")
+        assert set(rows) == {number for number in numbers if number is not None and least <= number < most}
+    assert set(
+        Standing.objects.filter(Filters(**{field: "unknown"}).condition).values_list(f"model__{column}", flat=True)
+    ) == {None}
 
 
 def expected(filters: dict[str, str], sort: str) -> list[tuple[int, str]]:

@@ -4,6 +4,7 @@ import json
 import re
 from io import StringIO
 from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ from django.test.utils import CaptureQueriesContext
 from sklearn import metrics
 
 from leaderboard import tasks
+from leaderboard.charts.figure import Line, Spot
 from leaderboard.models import Artefact, Calibration, EvaluationSet, MetricVersion, Work
 from leaderboard.models.clock import from_now
 from leaderboard.services import artefacts, calibrations
 from leaderboard.services.evaluation_sets import import_sentences
+from leaderboard.views.scorer_charts import reliability_chart
 from scoring.evaluation_sets import build_starter, get
 from scoring.refusals import Refused
 from scoring.report_card.disturbances import DISTURBANCES, disturb_texts
@@ -35,6 +38,7 @@ from tests.leaderboard.living import (
     standing_in,
     submit,
 )
+from tests.leaderboard.test_charts import marks
 from tests.leaderboard.test_history import page, said, table
 
 pytestmark = pytest.mark.django_db
@@ -254,6 +258,15 @@ def test_the_pages_show_the_report_card_by_demographic_length_and_score(client, 
     assert json.loads(chart.content)["data"]
     assert client.get(f"/scorers/{NAME}/?card=starter/kindness").status_code == 404
     assert client.get("/scorers/nobody/").status_code == 404
+
+
+def test_a_reliability_diagram_joins_its_bins_and_the_diagonal():
+    bins = [(0.1, 0.2), (0.4, 0.3), (0.8, 0.9)]
+    card = {"reliability": [{"mean_score": x, "harmful": {"n": 1_000, "value": y}} for x, y in bins]}
+    chart = reliability_chart(SimpleNamespace(title="A scorer"), card)
+    assert [(spot.x, spot.y) for spot in marks(chart, Spot)][:3] == bins
+    assert marks(chart, Spot)[0].title == "1,000 texts, mean score 0.10: 20% harmful"
+    assert [list(zip(one.x, one.y, strict=True)) for one in marks(chart, Line)] == [bins, [(0, 0), (1, 1)]]
 
 
 @pytest.mark.slow

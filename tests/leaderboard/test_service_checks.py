@@ -10,7 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.models import AuditEvent, Incident, LanguageModel, Service, ServiceCheck, Work
-from leaderboard.operations.alerts.conditions import findings
+from leaderboard.models.clock import database_now
+from leaderboard.operations.alerts.conditions import changed_services, findings
 from leaderboard.services import artefacts, collect, service_checks
 from leaderboard.services import served as served_services
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
@@ -251,6 +252,11 @@ def test_an_operator_checks_all_services_now(served, server):
 def test_a_service_changes_once(served):
     first = open_successor(served, "it is another one")
     assert open_successor(served, "again") == first
+    (finding,) = changed_services(database_now())
+    assert finding.summary.endswith(f"it is another one. It goes on as {first.slug}: evaluate that.")
+    Service.objects.update(successor=None)
+    (finding,) = changed_services(database_now())
+    assert finding.summary.endswith("it is another one.")
     second = open_successor(first, "and again")
     assert second.revision not in (first.revision, served.revision)
 

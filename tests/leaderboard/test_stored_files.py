@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.management import call_command
 from django.urls import reverse
@@ -186,6 +187,8 @@ def test_a_storage_that_is_away_loses_no_file_and_takes_none(scoring, path_of, c
     with pytest.raises(StorageAway, match="mark_storage"):
         artefacts.load(scoring.artefact)
     with pytest.raises(StorageAway):
+        artefacts.is_stored(scoring.artefact)
+    with pytest.raises(StorageAway):
         artefacts.store(artefacts.load(scoring.run.artefact).slice(0, 3), "likelihoods")
     with pytest.raises(StorageAway):
         scrub.scrub()
@@ -284,6 +287,18 @@ def test_a_full_disk_leaves_no_temporary_file(scoring, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         artefacts.move_in(source, "full/file")
     assert list(folder.iterdir()) == []
+
+
+def test_a_file_is_whole_when_it_is_flushed_to_the_disk(monkeypatch):
+    sizes, flush = [], os.fsync
+
+    def note_size(descriptor):
+        sizes.append(os.fstat(descriptor).st_size)
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note_size)
+    default_storage.save("whole/file", ContentFile(b"x" * 100))
+    assert sizes[0] == 100
 
 
 def test_a_rename_is_made_to_last(tmp_path, monkeypatch):

@@ -412,6 +412,7 @@ def test_cancelling_stops_what_nobody_else_waits_for_and_a_retry_begins_it_again
     assert lifecycle.cancel(submission, ada)
     run.refresh_from_db()
     assert (run.state, submission.state) == ("cancelled", State.CANCELLED)
+    assert all(work.was_given_up() for work in (run, *run.scorings.all())), "it does not come back by itself"
     assert not lifecycle.cancel(submission, ada)
     assert not posted()
     lifecycle.retry(submission, ada)

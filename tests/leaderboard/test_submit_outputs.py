@@ -29,6 +29,7 @@ from leaderboard.submissions.intake import submit
 from leaderboard.submissions.services import lifecycle, reading, uploads
 from leaderboard.submissions.services.refusals import SubmissionRefused
 from leaderboard.submissions.services.templates import template_of
+from leaderboard.submissions.views import outputs
 from scoring.contributed import Flaw
 from tests.leaderboard import living
 from tests.leaderboard.conftest import CAUSAL, starter_metric
@@ -569,6 +570,23 @@ def test_a_strangers_file_is_not_kept_while_it_arrives_and_one_sent_with_a_token
         request = rf.post("/accounts/login/", fields, headers={"Authorization": header})
         assert list(request.FILES) == names
         assert request.POST["login"] == "ada"
+
+
+@pytest.mark.parametrize("page", [PAGE, "/submit/tool/"])
+def test_whoever_may_not_submit_now_reads_why_before_filling_in_the_form(client, settings, page):
+    client.force_login(person())
+    reason = "You sent 0 submissions within a day, the maximum: try again tomorrow."
+    assert reason not in client.get(page).content.decode()
+    settings.SUBMISSIONS_A_DAY = 0
+    assert reason in client.get(page).content.decode()
+
+
+def test_a_long_template_is_sent_in_pieces(client, prompts, monkeypatch):
+    client.force_login(person())
+    monkeypatch.setattr(outputs, "PIECE", 1_000)
+    pieces = list(client.get(reverse("outputs_template", args=[TOXICITY, "jsonl"])).streaming_content)
+    assert len(pieces) > 1
+    assert all(1_000 < len(piece) < 2_000 for piece in pieces[:-1])
 
 
 @pytest.mark.slow_cases

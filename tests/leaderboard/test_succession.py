@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from leaderboard import tasks
 from leaderboard.models import AuditEvent, AuditVerb, LanguageModel, Metric, MetricVersion, Succession, Work
@@ -25,6 +26,7 @@ from leaderboard.services import succession as service
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.succession_ranks import find_measurement
+from leaderboard.services.succession_texts import SuccessionVersions, find_versions
 from scoring.evaluation_sets import build_starter, get
 from scoring.metrics.kinds import Measurement
 from scoring.refusals import Refused
@@ -48,6 +50,7 @@ from tests.leaderboard.living import (
     standings_of,
     submit,
 )
+from tests.leaderboard.stored import metric_of, version_of
 from tests.leaderboard.test_history import page, said, table
 from tests.rows import Board, load_board
 
@@ -460,6 +463,14 @@ def test_the_number_of_queries_does_not_grow_with_entries_and_comparisons(client
     compare(shared)
     assert len(newest_succession(shared, HEIR).result["orders"]["entries"]) == 6
     assert count() <= queries_before
+
+
+def test_a_metric_hands_over_its_own_version_whatever_others_the_scorer_has(db):
+    metrics = [metric_of(slug, "profanity") for slug in ("first", "second")]
+    versions = [version_of(metrics[0], "a"), version_of(metrics[1], "b"), version_of(metrics[1], "c")]
+    MetricVersion.objects.update(published_at=timezone.now())
+    for metric, version in ((metrics[0], versions[0]), (metrics[1], versions[2])):
+        assert find_versions(metric, "profanity", "lexicon:own") == SuccessionVersions(version, None, [])
 
 
 def test_the_value_of_an_entry_is_that_of_its_measure_over_all_texts_of_its_attribute():

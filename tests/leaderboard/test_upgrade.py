@@ -8,7 +8,18 @@ from django.urls import reverse
 from django.utils.html import escape
 
 from leaderboard import tasks
-from leaderboard.models import AuditEvent, ControlSet, Metric, MetricVersion, Provenance, Rescoring, Run, Scoring, Work
+from leaderboard.models import (
+    AuditEvent,
+    ControlSet,
+    Metric,
+    MetricVersion,
+    Provenance,
+    Rescoring,
+    Run,
+    Scoring,
+    Submission,
+    Work,
+)
 from leaderboard.operations.services.retirement import retire_scorer
 from leaderboard.services import rescore, upgrade
 from leaderboard.services.checks import perform, request_check, request_due_checks
@@ -38,6 +49,7 @@ from tests.leaderboard.living import (
     submit,
 )
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
+from tests.leaderboard.test_accounts import person
 
 pytestmark = pytest.mark.django_db
 
@@ -168,12 +180,15 @@ def test_a_first_version_that_nothing_was_published_under_gives_way(db, tmp_path
     metric = small_metric(tmp_path)
     model = entrant(1, metric)
     request_evaluation(model, metric, send=False)
+    submission = Submission.objects.create(submitter=person(), form="hub", model=model, payload={}, state="accepted")
     newer()
     catch_up_all()
     first, second = metric.versions.order_by("number")
     assert (first.status, second.status, second.formula_version) == (Status.RETIRED, Status.CANDIDATE, 2)
     drain()
     assert (metric.current_version(), names_of(second)) == (second, {model.slug})
+    (line,) = submission.lines.filter(text__contains=f"Version 2 of {metric.title} takes over.")
+    assert "The formula" in line.text
 
 
 def test_a_first_version_that_nothing_waits_for_is_closed(db, tmp_path, newer):

@@ -8,11 +8,13 @@ from django.apps import apps
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from leaderboard.models import Run, Scoring, Work
+from leaderboard.models import Rescoring, Run, Scoring, Work
 from leaderboard.services import leases
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.leases import Deferred
-from tests.leaderboard.conftest import CAUSAL
+from leaderboard.storage import StorageAway
+from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
+from tests.leaderboard.stored import version_of
 
 migration = import_module("leaderboard.migrations.0022_waits_for")
 
@@ -67,6 +69,21 @@ def test_what_work_waits_for_is_kept_until_it_waits_for_something_else(scoring):
         raise ValueError("broken")
     scoring.refresh_from_db()
     assert (scoring.state, scoring.waits_for) == (Work.State.QUEUED, "")
+
+
+@pytest.mark.parametrize("is_its_own", [True, False])
+def test_a_rescoring_waits_as_a_whole_and_entries_outside_it_do_not(scoring, models, is_its_own):
+    metric, version = scoring.metric_version.metric, scoring.metric_version
+    other = request_evaluation(models[OTHER_CAUSAL], metric, send=False)
+    next_version = version_of(metric, "another")
+    ends = (next_version, version) if is_its_own else (version, next_version)
+    Rescoring.objects.create(metric=metric, from_version=ends[0], to_version=ends[1], reason="a drift")
+    with leases.claim(scoring):
+        raise StorageAway("the bucket does not answer")
+    scoring.refresh_from_db()
+    other.refresh_from_db()
+    assert scoring.waits_since
+    assert (other.not_before, other.fault) == ((scoring.not_before, scoring.fault) if is_its_own else (None, ""))
 
 
 @pytest.mark.parametrize("changes", [{"waits_for": "tea"}, {"waits_for": "check", "state": "cancelled"}])

@@ -4,9 +4,10 @@ import signal
 
 import pytest
 
-from scoring.evaluation_sets import Prompt
+from scoring.evaluation_sets import Prompt, prompts_table
 from scoring.generation import CHAT_PROTOCOLS, ChatSettings, UnsupportedRules, chat, continuations, settings_of
 from scoring.language_models import ModelRefused, load_files
+from scoring.metrics.outputs import OUTPUTS
 from tests.chatting import TEMPLATE, WITHOUT_SYSTEM, chat_model
 
 PROMPTS = [Prompt("a", "The gardener opened the gate and"), Prompt("b", "On Friday the train")]
@@ -31,6 +32,13 @@ def test_the_protocol_states_everything_that_is_asked_and_how_it_is_read():
         ChatSettings(rules=0).check_rules()
     with pytest.raises(UnsupportedRules, match="refusals aaa"):
         ChatSettings(refusals="aaa").check_rules()
+
+
+@pytest.mark.parametrize("deed", ["collect", "ask_service"])
+def test_answers_that_are_to_be_read_by_other_rules_are_not_asked_for(deed):
+    outputs = OUTPUTS["rtp-chat"]
+    with pytest.raises(UnsupportedRules, match="reads answers by rules 0"):
+        getattr(outputs, deed)(None, prompts_table(PROMPTS), ChatSettings(rules=0), print)
 
 
 def test_a_prompt_is_the_last_message_after_the_system_prompt_and_the_instruction(tmp_path):

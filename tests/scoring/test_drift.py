@@ -4,8 +4,10 @@ import doctest
 import itertools
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from scipy import special, stats
 from scoring import drift
 from scoring.control_sets import PROBES
 from scoring.drift import (
+    BAND_LIMITS,
     LARGEST_MARGIN,
     DriftReport,
     Policy,
@@ -40,7 +43,7 @@ from scoring.drift import (
 )
 from scoring.drift.comparison import mcnemar_p, no_change_p, unpaired_ks, wilcoxon_p
 from scoring.drift.measures import SEED
-from scoring.drift.report import NoiseTests
+from scoring.drift.report import Detectable, NoiseTests
 from scoring.drift.simulation import (
     CHANGES,
     NO_MEASURES,
@@ -900,6 +903,14 @@ def test_in_a_rollout_no_version_is_opened_and_the_refusal_says_what_to_do(noise
     assert "tried again by itself" in str(refusal.value)
 
 
+@pytest.mark.parametrize(("texts", "share"), [("all", 1.0), ("demographic", 0.1), ("few", 0.03), ("language", 0.01)])
+def test_a_simulated_change_moves_the_share_of_texts_that_it_names(texts, share):
+    scores = control_scores(1_000, np.random.default_rng(1))
+    is_moved = SimulatedChange("", texts).after(scores, 0.5) > scores + 1e-9
+    assert is_moved.mean() == pytest.approx(share)
+    assert texts != "few" or scores[is_moved].max() <= 0.5
+
+
 def test_a_rollout_between_two_replicates_is_seen_too():
     scores = control_scores(300, np.random.default_rng(1))
     after = SimulatedChange("").after(scores, 0.5)
@@ -913,6 +924,21 @@ def test_texts_that_jump_now_and_then_are_no_rollout_and_normal_noise_is_none():
     assert opening.two_groups(jumping.replicates[:, :, 0]).share < 0.05
     assert opening.two_groups(noisy.replicates[:, :, 0]).share < 0.01
     assert opening.two_groups(np.zeros((3, 10))).share == 0
+
+
+@pytest.mark.parametrize(
+    ("shift", "flips", "is_steady"),
+    [(0.01, 12, True), (0.011, 12, False), (0.01, 13, False), (0.001, None, False), (0.001, 0, True)],
+)
+def test_a_check_is_blind_beyond_twice_the_limit_of_the_shift_or_four_times_that_of_flips(
+    shift, flips, is_steady, monkeypatch
+):
+    limits = Detectable("a", 0.001, shift, None, flips)
+    monkeypatch.setattr(opening, "compare", lambda *_, **__: SimpleNamespace(detectable=(limits,)))
+    reference = Reference(np.full((5, 300, 1), 0.4))
+    assert Policy().material_flips(300) == 3
+    with nullcontext() if is_steady else pytest.raises(Unsteady, match="too noisy"):
+        assert require_steady(reference, ["a"], Policy()) == [limits]
 
 
 def test_a_scorer_so_noisy_that_a_check_would_be_blind_is_refused_with_what_it_would_see():
@@ -995,6 +1021,16 @@ def test_a_drift_in_one_kind_of_text_matters_though_all_texts_together_hardly_mo
     assert "mean shift of a, code: +0.0" in " ".join(finding.in_words for finding in report.findings)
     whole = next(movement for movement in report.movements if movement.is_overall)
     assert abs(whole.mean_change) < report.policy.mean_difference
+
+
+def test_a_score_at_the_border_of_two_bands_is_in_the_upper_one():
+    borders = sorted({low for low, _ in BAND_LIMITS.values() if low > 0})
+    scores = np.repeat(borders, 10)
+    reference = Reference(np.stack([scores] * 21)[:, :, None])
+    answers = np.stack([scores] * reference.scorings)[:, :, None]
+    report = compare(reference, answers, ["a"], [()] * len(scores), NO_MEASURES, SAME)
+    counts = {movement.stratum: movement.n for movement in report.movements if movement.stratum in BAND_LIMITS}
+    assert counts == {name: 10 if low in borders else 0 for name, (low, _) in BAND_LIMITS.items()}
 
 
 def test_a_band_of_scores_that_moved_says_changed_and_never_decides_that_it_matters():

@@ -30,6 +30,14 @@ def test_an_entry_stands_out_only_where_it_is_better_than_expected_by_more_than_
     assert found == (distance and pytest.approx(distance))
 
 
+@pytest.mark.parametrize(("value", "stands"), [(0.61, False), (0.63, True)])
+def test_among_entries_that_scatter_it_takes_four_robust_deviations_to_stand_out(value, stands):
+    # By hand: residuals of 0.02 either way, so the deviation is 1.4826 * 0.02 and four of them are 0.1186 above 0.5.
+    ys = [y + 0.02 * sign for y, sign in zip(YS, [1, -1, -1, 1, 1, -1, -1, 1], strict=True)]
+    assert expected_value(10.0, XS, ys) == pytest.approx((0.5, 0.02 * 1.4826))
+    assert (stands_out(value, 10.0, XS, ys, higher_is_better=True) is not None) is stands
+
+
 def test_of_measures_where_lower_is_better_low_values_stand_out():
     assert stands_out(0.1, 10.0, XS, YS, higher_is_better=False) == pytest.approx(0.4)
     assert stands_out(0.9, 10.0, XS, YS, higher_is_better=False) is None

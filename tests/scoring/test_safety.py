@@ -78,6 +78,11 @@ def test_a_demographic_without_any_scorable_harmful_text_is_an_error_that_names_
         measure_safety(sentences(*TWO_AND_TWO), np.array([np.nan, np.nan, 1.0, 2.0]))
 
 
+def test_texts_are_resampled_among_those_of_their_first_demographic_and_label():
+    rows = [(harmful, 3.0, groups) for groups in (("a",), ("b",), ("c",), ("d", "a")) for harmful in (False, True)]
+    assert len(set(sentences(*rows, *rows).stratum)) == len(rows)
+
+
 def test_a_text_about_two_demographics_counts_in_both_and_once_in_the_average():
     rows = [(True, 4.0, ("a", "b")), (True, 4.0, ("b",)), (False, 1.0, ("a",)), (False, 1.0, ("b",))]
     texts = sentences(*rows)

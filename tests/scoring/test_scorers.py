@@ -13,9 +13,11 @@ from scoring.scorers import (
     Scores,
     ServiceAccess,
     UnknownScorer,
+    example,
     get_scorer,
 )
 from scoring.scorers.base import NO_CHARACTER, Progress, fingerprint_of
+from scoring.scorers.registry import DETOXIFY_VARIANTS
 
 TEXTS = ["a pleasant day", "shut up, you idiot", "", "ein schöner Tag 😀", "a pleasant day"]
 
@@ -83,6 +85,13 @@ def test_an_unknown_name_lists_those_there_are(name):
         get_scorer(name)
     for declared in SCORERS:
         assert declared.name in str(caught.value)
+
+
+def test_a_scorer_that_sends_texts_elsewhere_says_so_and_no_other_does():
+    remote = {declared.name for declared in SCORERS if declared.remote}
+    assert {"perspective"} <= remote
+    assert remote.isdisjoint(["profanity", "lexicon:NAME", *(f"detoxify-{name}" for name in DETOXIFY_VARIANTS)])
+    assert not [declared.name for declared in example.SCORERS if declared.remote]
 
 
 def test_what_cannot_be_had_has_a_state_and_says_what_to_do():

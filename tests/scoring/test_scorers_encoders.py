@@ -176,6 +176,7 @@ def test_texts_beyond_the_models_length_are_cut_at_their_end_and_counted(checkpo
     found = scorer.score([longer, fits, "a", longer, longer + "b"])
     assert found.truncated.tolist() == [True, False, False, True, True]
     assert found.truncated_count == 3
+    assert found.truncated.dtype == bool
     np.testing.assert_array_equal(found.values[0], found.values[3])
     np.testing.assert_allclose(found.values[0], found.values[1], atol=1e-6)
 

@@ -213,6 +213,10 @@ def test_a_pair_is_called_impossible_exactly_where_one_curve_lies_above_the_othe
     curves = {"worse": exceedance(low + 0.3, grid), "better": exceedance(low, grid), "wide": exceedance(crossing, grid)}
     entries = [entry("worse", 0.1, 0.55, None), entry("better", 0.2, 0.25, None), entry("wide", 0.3, 0.5, None)]
     assert dominated_pairs(entries, "lower", curves) == frozenset({(0, 1)})  # not (0, 2), whose curves cross
+    turned = {"worse": 0.7 - low, "better": 1 - low, "wide": 1 - crossing}
+    turned_curves = {name: exceedance(scores, grid) for name, scores in turned.items()}
+    turned_entries = [entry("worse", 0.9, 0.45, None), entry("better", 0.8, 0.75, None), entry("wide", 0.7, 0.5, None)]
+    assert dominated_pairs(turned_entries, "higher", turned_curves) == frozenset({(0, 1)})
     (pair, *_) = [row for row in find_reversals(entries, "lower", frozenset({(0, 1)})) if row.behind == "better"]
     assert pair.impossible
     np.testing.assert_allclose(curves["better"], [(low > point).mean() for point in grid])

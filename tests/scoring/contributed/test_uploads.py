@@ -20,6 +20,8 @@ from scoring.contributed import (
     read_generations,
     read_likelihoods,
 )
+from scoring.contributed.report import Limits, Problems
+from scoring.contributed.stream import characters
 from tests.scoring.contributed.files import (
     NAMES,
     comma_separated,
@@ -145,6 +147,13 @@ def test_a_template_in_csv_runs_nothing_in_a_spreadsheet():
 def test_csv_as_programs_write_it_is_read(write):
     rows = [{**row, "text": "x"} for row in valid_rows()]
     assert read(write(rows), "outputs.csv").num_rows == len(rows)
+
+
+def test_a_mark_of_byte_order_within_a_file_is_a_character_of_its_text():
+    rows = [{**row, "text": "x\ufeff" * 500} for row in valid_rows()]
+    pieces = iter([b"\xef\xbb\xbfprompt_id", b"\xef\xbb\xbf,text"])
+    assert list(characters(pieces, Problems(Limits()))) == ["prompt_id", "\ufeff,text"]
+    assert read(comma_separated(rows), "outputs.csv")["text"].to_pylist() == [row["text"] for row in rows]
 
 
 @pytest.mark.parametrize(

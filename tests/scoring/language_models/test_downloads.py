@@ -8,7 +8,7 @@ import pytest
 
 from scoring.language_models import HubUnavailable, ModelRefused, hub_client, resolve_hub
 from scoring.language_models.downloads import IN_USE, cache_folder, commit_folder
-from scoring.language_models.hub import fetch
+from scoring.language_models.hub import fetch, find_fetched
 from scoring.language_models.loading import place
 from tests.hostile_hub import respond
 from tests.standin_hub import INFORMATION
@@ -79,6 +79,16 @@ def test_what_is_longest_unused_is_evicted_and_what_is_in_use_never(hub, gpt2):
     with pytest.raises(ModelRefused, match="there is room for"):
         fetched(hub, find(hub, "org/next"), quota=size)
     assert commit_folder("org/used", models["used"].revision).is_dir()
+
+
+def test_what_is_looked_up_counts_as_used(hub, gpt2):
+    hub.add(ID, gpt2)
+    pin_result = find(hub)
+    folder = fetched(hub, pin_result)
+    age(folder, IN_USE + 10)
+    assert find_fetched(ID, pin_result.revision) == folder
+    assert time.time() - folder.stat().st_mtime < IN_USE
+    assert find_fetched(ID, "0" * 40) is None
 
 
 def test_files_damaged_in_the_cache_are_fetched_again(hub, gpt2):

@@ -255,6 +255,13 @@ def test_each_size_has_a_least_and_a_most(key, low, high):
             check_numbers({key: value}, "config.json", "a model")
 
 
+@pytest.mark.parametrize("file", ["generation_config.json", "special_tokens_map.json", "tokenizer_config.json"])
+def test_every_file_that_is_read_is_refused_where_it_nests_too_deep(gpt2, file):
+    (gpt2 / file).write_text('{"a": ' + "[" * 40 + "]" * 40 + "}")
+    with pytest.raises(ModelRefused, match=f"{file} of .* nests deeper than 32 levels"):
+        read_package(gpt2, "a model")
+
+
 def test_a_file_longer_than_its_limit_is_refused_by_name(gpt2):
     (gpt2 / "special_tokens_map.json").write_text(json.dumps({"a": "x" * 2**21}))
     with pytest.raises(ModelRefused, match=r"special_tokens_map\.json of .* at most 2,097,152 are read"):
