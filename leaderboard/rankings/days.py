@@ -1,5 +1,6 @@
 """Rankings as they stood at the end of a day."""
 
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 
 from django.db.models import Exists, OuterRef, Q
@@ -39,7 +40,7 @@ def is_unchanged(version: MetricVersion, end: datetime) -> bool:
     return not others.filter(Exists(own_standings), state=Work.State.DONE).exists()
 
 
-def rank_again(version: MetricVersion, measure: str, name: str, end: datetime) -> list[Standing]:
+def rank_again(version: MetricVersion, measure: str, name: str, end: datetime) -> Iterable[Standing]:
     """Standings on slice `name` of the entries scored before `end`, as publication ranks them; not saved.
 
     Models that were withdrawn or hidden since are left out, as they would be now. Raises FileNotFoundError or
@@ -54,5 +55,5 @@ def rank_again(version: MetricVersion, measure: str, name: str, end: datetime) -
     )
     if not scorings:
         return []
-    results = Result.objects.filter(scoring__in=scorings, measure=measure, slice=name).select_related("scoring")
+    results = Result.objects.filter(scoring__in=scorings, measure=measure, slice=name)
     return standings(version, scorings, results, covariances(version, scorings, [measure]) if version.measured else {})

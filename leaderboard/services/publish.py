@@ -4,6 +4,8 @@ import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +35,20 @@ from scoring.statistics.ranks import Direction, Rank, competition_ranks, ranks
 
 Ranges = dict[int, tuple[int | None, int | None]]  # best and worst rank that could not be excluded, by model
 
+BATCH = 1000  # rows that are written at once
+
 log = logging.getLogger(__name__)
+
+
+class RankedValue(NamedTuple):
+    """A result by these columns alone: a board of 10,000 models has hundreds of thousands."""
+
+    pk: int
+    scoring_id: int
+    measure: str
+    slice: str
+    value: float
+    published_rank: int | None
 
 
 @dataclass(frozen=True)
@@ -91,9 +106,13 @@ def publish_standings(version: MetricVersion, *, read_files: bool = True, needs_
         note_left_out(version, scorings, unread_entries)
         results = Result.objects.filter(scoring__metric_version=version, scoring__in=scorings, measure__in=measures)
         version.standings.all().delete()
-        rows = standings(version, scorings, results, joint, unread_entries)
-        Standing.objects.bulk_create(rows, batch_size=1000)
-        version.fall_back({row.measure for row in rows})
+        values = map(RankedValue._make, results.values_list(*RankedValue._fields).iterator(chunk_size=BATCH))
+        rows = standings(version, scorings, values, joint, unread_entries)
+        published_measures: set[str] = set()
+        while batch := list(islice(rows, BATCH)):  # all at once would take a gigabyte on a board of 10,000 models
+            Standing.objects.bulk_create(batch)
+            published_measures |= {row.measure for row in batch}
+        version.fall_back(published_measures)
         supersede(version)
 
 
@@ -200,11 +219,14 @@ def read_each(artefacts_of: Iterable[Artefact | None], errors: dict[int, str] | 
 def standings(
     version: MetricVersion,
     scorings: list[Scoring],
-    results: Iterable[Result],
+    results: Iterable[Result | RankedValue],
     uncertainty: Covariances,
     unread_entries: Unread | None = None,
-) -> list[Standing]:
-    """The rows to publish, for each measure, slice and population, of the `scorings` that are ranked."""
+) -> Iterator[Standing]:
+    """Yield the rows to publish, for each measure, slice and population, of the `scorings` that are ranked.
+
+    They name their models and results by key alone.
+    """
     unread_entries = unread_entries or Unread()
     left_out = unread_entries.left_out(scorings)
     place = {
@@ -212,17 +234,19 @@ def standings(
         for number, scoring in enumerate(scorings)
         if not scoring.lacks_too_many(version.most_missing) and number not in left_out
     }
+    populations = {name: [is_of(scoring.model, name) for scoring in scorings] for name in version.populations}
     measures = version.metric.formula.measures
-    by_slice: dict[tuple[str, str], list[Result]] = {}
+    by_slice: dict[tuple[str, str], list[Result | RankedValue]] = {}
     for result in results:
-        if result.scoring_id in place and version.ranks(measures[result.measure], result.slice):
+        if result.scoring_id in place:
             by_slice.setdefault((result.measure, result.slice), []).append(result)
     directions = {measure.key: measure.direction for measure in version.metric.formula.ranked if measure.direction}
-    rows = []
     for (measure, name), slice_results in by_slice.items():
+        if not version.ranks(measures[measure], name):
+            continue
         slice_results.sort(key=lambda result: place[result.scoring_id])
-        for population in version.populations:
-            rivals = [r for r in slice_results if is_of(scorings[place[r.scoring_id]].model, population)]
+        for population, is_member in populations.items():
+            rivals = [result for result in slice_results if is_member[place[result.scoring_id]]]
             if not rivals:
                 continue
             values = np.array([result.value for result in rivals])
@@ -235,28 +259,25 @@ def standings(
                     values, uncertainty.get((measure, name)), numbers, directions[measure], unread_entries.why
                 )
             )
+            models = [scorings[number].model_id for number in numbers]
             if unread_entries.why:
-                models = [scorings[number].model_id for number in numbers]
                 read_flags = [number not in unread_entries.why for number in numbers]
                 rank_intervals = keep_ranges(
                     rank_intervals, models, read_flags, unread_entries.before.get((measure, name, population), {})
                 )
-            rows += [
-                Standing(
+            for result, model, rank in zip(rivals, models, rank_intervals, strict=True):
+                yield Standing(
                     metric_version=version,
                     measure=measure,
                     slice=name,
                     population=population,
-                    model=scorings[place[result.scoring_id]].model,
-                    result=result,
+                    model_id=model,
+                    result_id=result.pk,
                     rank=rank.rank,
                     rank_low=rank.low,
                     rank_high=rank.high,
                     value=result.value,
                 )
-                for result, rank in zip(rivals, rank_intervals, strict=True)
-            ]
-    return rows
 
 
 def is_of(model: LanguageModel, population: str) -> bool:

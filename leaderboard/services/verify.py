@@ -7,7 +7,7 @@ code has changed since, the measures that it has left as they were are recompute
 from papers are held against the files they were entered from.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -291,7 +291,15 @@ class Verifier:
         self._note(
             version,
             None,
-            standing_differences(stored_standings, standings(version, scorings, results, uncertainty), fields),
+            standing_differences(
+                stored_standings,
+                standings(version, scorings, results, uncertainty),
+                fields,
+                {
+                    **{standing.model_id: standing.model.slug for standing in stored_standings},
+                    **{scoring.model_id: scoring.model.slug for scoring in scorings},
+                },
+            ),
         )
 
 
@@ -372,16 +380,19 @@ def figure_differences(results: list[Result], figures: list[Figure]) -> Iterator
 
 
 def standing_differences(
-    stored_standings: list[Standing], expected_standings: list[Standing], fields: Sequence[str]
+    stored_standings: Iterable[Standing],
+    expected_standings: Iterable[Standing],
+    fields: Sequence[str],
+    slugs: Mapping[int, str],
 ) -> Iterator[str]:
-    """Say where standings are not those that follow, by these `fields`."""
+    """Say where standings are not those that follow, by these `fields`. slugs: of their models, by key."""
     names: dict[tuple[Any, ...], str] = {}
 
-    def by_place(rows: list[Standing]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    def by_place(rows: Iterable[Standing]) -> dict[tuple[Any, ...], dict[str, Any]]:
         places: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in rows:
             place = (row.measure, row.slice, row.population, row.model_id)
-            names[place] = f"rank of {row.model.slug} on {row.measure} of {row.slice}, population {row.population}"
+            names[place] = f"rank of {slugs[row.model_id]} on {row.measure} of {row.slice}, population {row.population}"
             places[place] = {name: getattr(row, name) for name in fields}
         return places
 
