@@ -10,8 +10,10 @@ from django.db import connection
 from scipy import stats
 
 from leaderboard.models import AuditEvent, LanguageModel, Metric, MetricVersion, Provenance, Result, Standing
+from leaderboard.services import publish
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import FOLDER, seed_published
+from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
 from tests.leaderboard.test_history import page, said
 
 pytestmark = pytest.mark.django_db
@@ -125,6 +127,23 @@ def test_seeding_twice_adds_nothing(published):
     # Hosseini et al.: Table 1 and two grids of students; HELM; Gehman et al.; methods; Snoswell et al.;
     # StereoSet; Vig et al.
     assert LanguageModel.objects.filter(source="published").count() == 24 + (24 + 23) + 37 + 5 + 6 + 3 + 9 + 8
+
+
+def test_a_ranking_is_the_same_however_many_of_its_rows_are_written_at_once(db, monkeypatch):
+    metric = metric_of("careful", "profanity")
+    version = version_of(metric, "a scorer")
+    score_all(version, runs_on(metric), {"profanity": lambda scores: scores})
+
+    def list_rows() -> list[tuple]:
+        rows = version.standings.order_by("measure", "slice", "population", "model")
+        return list(rows.values_list("measure", "slice", "population", "model", "result", "rank", "rank_low", "value"))
+
+    before = list_rows()
+    for batch in (1, 3, len(before) - 1, len(before)):
+        monkeypatch.setattr(publish, "BATCH", batch)
+        publish_standings(version)
+        assert list_rows() == before
+    assert len({row[:3] for row in before}) > 1
 
 
 def test_a_model_that_a_source_has_gained_is_entered_and_the_publication_recorded(published):
