@@ -1,5 +1,9 @@
 """Hosts whose clocks are ten minutes off, before and after: nothing that a board decides goes by them. For real."""
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +18,10 @@ from leaderboard.operations.alerts import look
 from leaderboard.services import workers
 from leaderboard.services.evaluate import request_evaluation
 from tests.faults.test_second_host import own_lexicon  # noqa: F401 (a fixture)
-from tests.faults.worker import wait_until, worker
+from tests.faults.worker import ROOT, wait_until, worker
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, models  # noqa: F401 (a fixture)
 
-LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+TEN_MINUTES = 600.0  # seconds
 PAUSE = 20.0  # seconds
 QUEUES = "default,gpu"
 
@@ -31,12 +35,6 @@ def _empty_queues() -> Iterator[None]:
     app.control.purge()
 
 
-def clock(offset: str) -> dict[str, str]:
-    """Variables of a process whose clock is so much off; what it measures with a stopwatch stays right."""
-    return {"LD_PRELOAD": str(LIBRARY), "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-
-
-@pytest.mark.skipif(LIBRARY is None, reason="needs Debian's faketime")
 def test_hosts_ten_minutes_fast_and_slow_do_the_same_work_once_and_at_the_same_time(
     own_lexicon: Metric,  # noqa: F811
     models: dict[str, LanguageModel],  # noqa: F811
@@ -50,8 +48,8 @@ def test_hosts_ten_minutes_fast_and_slow_do_the_same_work_once_and_at_the_same_t
     late.run.refresh_from_db()
     storage = {"PLUMBLINE_VAR": str(settings.VAR), "CHECK_SECONDS": "86400"}
     with (
-        worker(QUEUES, "fast", **clock("+10m"), **storage, PLUMBLINE_HOST="fast"),
-        worker(QUEUES, "slow", **clock("-10m"), **storage, PLUMBLINE_HOST="slow"),
+        worker(QUEUES, "fast", TEN_MINUTES, **storage, PLUMBLINE_HOST="fast"),
+        worker(QUEUES, "slow", -TEN_MINUTES, **storage, PLUMBLINE_HOST="slow"),
     ):
         wait_until(lambda: Scoring.objects.get(pk=early.pk).state == Work.State.DONE)
         wait_until(lambda: Worker.objects.alive().count() == 2)
@@ -69,3 +67,18 @@ def test_hosts_ten_minutes_fast_and_slow_do_the_same_work_once_and_at_the_same_t
         assert moments[-1] <= database_now()
     assert Result.objects.filter(scoring=early).count() == Result.objects.filter(scoring=late).count() > 0
     assert not Incident.objects.exists()
+
+
+def test_a_program_of_these_tests_has_a_clock_that_is_off_and_a_stopwatch_that_is_right(tmp_path: Path):
+    (tmp_path / "tell.py").write_text(
+        "import datetime, time\nbegan = time.monotonic()\ntime.sleep(0.01)\n"
+        "print(time.time(), datetime.datetime.now().timestamp(), time.monotonic() - began)"
+    )
+    for offset in (TEN_MINUTES, -TEN_MINUTES):
+        command = [sys.executable, "-m", "tests.faults.shifted_clock", str(offset), "tell"]
+        output = subprocess.run(
+            command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(tmp_path)}, check=True, stdout=subprocess.PIPE
+        ).stdout
+        *moments, seconds = map(float, output.split())
+        assert moments == pytest.approx([time.time() + offset] * 2, abs=60)
+        assert 0.01 <= seconds < 60

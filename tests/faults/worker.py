@@ -40,10 +40,16 @@ def database_url() -> str:
 
 
 @contextmanager
-def worker(queues: str = ALL_QUEUES, name: str = "celery", **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker for `queues`, and beat; killed at the end of the block, their last words told if that fails."""
+def worker(
+    queues: str = ALL_QUEUES, name: str = "celery", seconds_fast: float = 0, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker for `queues`, and beat; killed at the end of the block, their last words told if that fails.
+
+    seconds_fast: how much too late their clock is.
+    """
     log = settings.VAR / f"worker-{time.monotonic_ns()}.log"
-    celery = [sys.executable, "-m", "celery", "--app", "leaderboard"]
+    clock = ["-m", "tests.faults.shifted_clock", str(seconds_fast)] if seconds_fast else ["-m"]
+    celery = [sys.executable, *clock, "celery", "--app", "leaderboard"]
     worker_command = [*celery, "worker", "--queues", queues, "--hostname", f"{name}@%h"]
     worker_command += ["--concurrency", "2", "--loglevel", "INFO"]
     beat_command = [*celery, "beat", "--loglevel", "INFO", "--pidfile=", "--schedule", f"{log.with_suffix('')}-beat"]
