@@ -94,7 +94,7 @@ def sweep() -> int:
         due = ready.filter(
             Q(enqueued_at__isnull=True)
             | Q(enqueued_at__lt=F("lease_expires_at"))
-            | Q(enqueued_at__lt=F("heartbeat_at"), state=Work.State.QUEUED)
+            | Q(enqueued_at__lt=F("heartbeat_at"))
         )
         lost_work = ready.filter(enqueued_at__lt=from_now(-FORGOTTEN_AFTER)).exclude(pk__in=due)
         overdue += lost_work.order_by("enqueued_at")
