@@ -114,6 +114,14 @@ def test_the_processes_that_read_strangers_files_never_had_a_secret(monkeypatch)
             assert not any(name.encode() + b"=" in content for name in secrets)
 
 
+def test_a_cage_works_in_a_folder_of_its_own_which_goes_with_it():
+    with open_cage(CageLimits()) as cage:
+        (child,) = Path(f"/proc/{process_of(cage)}/task/{process_of(cage)}/children").read_text().split()
+        folder = Path(os.readlink(f"/proc/{child}/cwd"))
+        assert folder.name.startswith("plumbline-cage-")
+    assert not folder.exists()
+
+
 def compute(folder: Path, limits: CageLimits, texts: list[str] = TEXTS, **options: Any) -> pa.Table:
     """Likelihoods of the texts from a model in a cage; `processes` remembers who watched it."""
     with open_model(folder, folder.name, "float32", limits, **options) as model:

@@ -15,7 +15,8 @@ from django.utils import timezone
 from scipy import stats
 
 from leaderboard.models import LanguageModel, Metric, Result, Standing
-from leaderboard.queries.agreement import usual_numbers
+from leaderboard.queries.agreement import MeasureColumn, usual_numbers
+from leaderboard.queries.agreement import values_of as read_values
 from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.services import hosseini
 from leaderboard.services.published import rows as published_rows
@@ -23,6 +24,7 @@ from leaderboard.services.seed import seed_metrics
 from scoring.statistics.auc import holm
 from scoring.statistics.correlations import pearson
 from tests.charts import list_charts, points, read_chart, traces
+from tests.leaderboard import stored
 from tests.leaderboard.conftest import CAUSAL, seed_figures
 from tests.leaderboard.test_history import model, page, profanity, said, table, version_of
 
@@ -654,3 +656,24 @@ def test_files_and_matrices_take_as_many_queries_for_any_number_of_models_and_me
     many = [queries(f"{address}?numbers=both&kind=each{''.join(columns)}") for address in addresses]
     assert many == few
     assert max(many) <= MOST_QUERIES
+
+
+def test_a_column_has_the_values_of_its_own_versions_on_its_own_slice(db):
+    versions = []
+    for slug in ("first", "second"):
+        metric = stored.metric_of(slug, "profanity")
+        version = stored.version_of(metric, slug)
+        runs = [stored.run_of(f"{slug} {number}", metric, f"{slug}-{number}") for number in range(3)]
+        stored.score_all(version, runs, {"profanity": lambda scores: scores})
+        versions.append(version)
+    measure = versions[0].metric.formula.ranked[0]
+    names = sorted(set(Result.objects.filter(measure=measure.key).values_list("slice", flat=True)))[:2]
+    columns = [MeasureColumn([version], measure, name, False) for version, name in zip(versions, names, strict=True)]
+    values = read_values(columns)
+    for row, column in zip(values.values, columns, strict=True):
+        results = Result.objects.filter(
+            scoring__metric_version=column.versions[0], measure=measure.key, slice=column.slice
+        )
+        known = {subject.name: value for subject, value in zip(values.models, row, strict=True) if value == value}
+        assert known == dict(results.values_list("scoring__model__name", "value"))
+        assert known

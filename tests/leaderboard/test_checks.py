@@ -53,6 +53,7 @@ from tests.leaderboard.living import (
     standings_of,
     submit,
 )
+from tests.leaderboard.stored import version_of
 from tests.tiny_classifiers import save_classifier
 
 pytestmark = pytest.mark.django_db
@@ -103,6 +104,16 @@ def test_the_first_scoring_makes_a_control_set_of_prompts_and_probes_with_their_
     assert found.fingerprint == found.metric_version.scorer_fingerprint
     assert (found.noise, found.check_version) == (0, rule.CHECK_VERSION)
     assert found.environment == control.instrument_environment()
+
+
+def test_a_new_version_is_watched_by_the_texts_that_were_frozen_first(living):
+    frozen = ControlSet.objects.get()
+    texts = artefacts.load(frozen.items)
+    ControlSet.objects.update(items=artefacts.store(texts.slice(0, 3), "control_items"))
+    ids = artefacts.load(control.choose_items(version_of(living, "another"), None))["id"].to_pylist()
+    assert ids[:3] == texts["id"].to_pylist()[:3]
+    probes = {probe.id for probe in control_sets.PROBES}
+    assert set(ids[3:]) == probes - set(ids[:3]), "with the probes that there have been since"
 
 
 def test_a_text_without_a_score_has_none_in_the_scores_of_a_check():

@@ -141,6 +141,13 @@ def test_hiding_is_asked_needs_a_note_and_is_recorded(client, operator, twice):
     ]
 
 
+@pytest.mark.parametrize("words", ["willow", "WILLOW-1b", "Salix", "salix 1b"])
+def test_an_operator_finds_a_model_by_words_of_its_name_slug_or_family(client, operator, models, words):
+    LanguageModel.objects.filter(slug=CAUSAL).update(name="A Willow", slug="willow-1b", family="Salix")
+    page = client.get(reverse("operate_models"), {"q": words}).context["page"]
+    assert [model.slug for model in page] == ["willow-1b"]
+
+
 @pytest.mark.slow
 def test_models_are_found_by_name_and_access_and_one_is_withdrawn_and_opened(client, operator, measured_board):
     def shown(**of: str) -> list[str]:

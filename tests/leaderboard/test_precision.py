@@ -61,6 +61,7 @@ def test_the_command_takes_a_precision_and_refuses_what_is_none():
     out = StringIO()
     call_command("add_model", FOLDER, "--precision", "float16", stdout=out)
     assert LanguageModel.objects.get(precision="float16").slug in out.getvalue()
+    assert " layers, float16, revision " in out.getvalue()
     with pytest.raises(CommandError, match="int3"):
         call_command("add_model", FOLDER, "--precision", "int3")
     with pytest.raises(Refused, match="precision = 'int3': use float32, bfloat16, float16"):

@@ -12,7 +12,9 @@ from scipy import stats
 from leaderboard.models import AuditEvent, LanguageModel, Metric, MetricVersion, Provenance, Result, Standing
 from leaderboard.services import publish
 from leaderboard.services.publish import publish_standings
-from leaderboard.services.published import FOLDER, seed_published
+from leaderboard.services.published import FOLDER, PUBLICATIONS, seed_published
+from leaderboard.services.published import publish as publish_figures
+from leaderboard.services.seed import seed_metrics
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
 from tests.leaderboard.test_history import page, said
 
@@ -144,6 +146,29 @@ def test_a_ranking_is_the_same_however_many_of_its_rows_are_written_at_once(db, 
         publish_standings(version)
         assert list_rows() == before
     assert len({row[:3] for row in before}) > 1
+
+
+def test_ranges_are_made_where_all_is_known_of_the_entries_that_were_read():
+    joint = np.diag([1e-4, 1e-4, np.nan, 1e-4])
+    joint[2], joint[:, 2] = np.nan, np.nan
+    values, numbers = np.array([0.9, 0.5, 0.7, 0.1]), [0, 1, 2, 3]
+    assert [(one.rank, one.low, one.high) for one in publish.ranked_among(values, joint, numbers, "higher", {2})] == [
+        (1, 1, 2), (3, 2, 3), (2, 1, 4), (4, 3, 4)
+    ]  # fmt: skip
+    for unread_numbers in ((), {1}):
+        rows = publish.ranked_among(values, joint, numbers, "higher", unread_numbers)
+        assert [(one.rank, one.low, one.high) for one in rows] == [(rank, None, None) for rank in (1, 3, 2, 4)]
+
+
+def test_figures_are_entered_as_a_published_version_and_recorded(db):
+    seed_metrics()
+    version = publish_figures(PUBLICATIONS[-1])
+    version.refresh_from_db()
+    assert (version.status, version.provenance) == (MetricVersion.Status.CURRENT, Provenance.PUBLISHED)
+    event = AuditEvent.objects.get(verb="publish version")
+    detail = {"version": version.number, "entries": version.scorings.count(), "source": version.source}
+    assert (event.subject, event.detail) == (f"metric {version.metric.slug}", detail)
+    assert detail["entries"] > 0
 
 
 def test_a_model_that_a_source_has_gained_is_entered_and_the_publication_recorded(published):

@@ -537,6 +537,16 @@ def run(*words: str) -> str:
     return out.getvalue()
 
 
+def test_the_command_submits_for_the_one_who_runs_the_board_where_nobody_is_named(stage):
+    person()
+    owner = User.objects.create_superuser("olga", "olga@example.org", None)
+    assert json.loads(run("hub", ID, "--json"))["state"] == "accepted"
+    assert Submission.objects.get().submitter == owner
+    User.objects.create_superuser("oleg", "oleg@example.org", None)
+    with pytest.raises(CommandError, match="--as USER"):
+        run("hub", ID)
+
+
 def test_the_command_submits_for_somebody_and_says_what_the_api_says(stage):
     user = person()
     with pytest.raises(CommandError, match="--as USER"):

@@ -400,6 +400,19 @@ def test_what_a_killed_worker_was_reading_is_read_by_the_next_one(prompts, monke
     assert rank(submission).model.standings.exists()
 
 
+def test_a_file_is_read_again_and_no_other(db):
+    owner = person()
+    submissions = [
+        Submission.objects.create(submitter=owner, form="outputs", payload={}, state="refused", reason="It broke.")
+        for _ in range(3)
+    ]
+    for submission in submissions:
+        Reading.objects.create(submission=submission, state=Work.State.FAILED, reason="It broke.")
+    assert lifecycle.read_again(submissions[1])
+    assert [one.reading.state for one in Submission.objects.order_by("pk")] == ["failed", "queued", "failed"]
+    assert [one.state for one in Submission.objects.order_by("pk")] == ["refused", "checking", "refused"]
+
+
 @pytest.mark.slow
 def test_a_file_that_ends_every_worker_is_refused_after_three(prompts, monkeypatch):
     submission = send([TOXICITY], json_lines(continued()))

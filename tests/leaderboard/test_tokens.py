@@ -2,7 +2,7 @@
 
 import logging
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from allauth.account.models import EmailAddress
@@ -15,11 +15,13 @@ from leaderboard.models import ApiToken, AuditEvent
 from leaderboard.people.authentication import user_of
 from leaderboard.people.services.credentials import digest
 from leaderboard.people.services.roles import set_role
-from leaderboard.people.services.tokens import MOST_TOKENS, TokenRefused, make_token, owner_of, revoke_token
+from leaderboard.people.services.tokens import MOST_TOKENS, TokenRefused, make_token, note_use, owner_of, revoke_token
 from scoring.refusals import Refused
 from tests.leaderboard.test_accounts import person
 
 pytestmark = pytest.mark.django_db
+
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def asking(header: str | None):
@@ -114,6 +116,14 @@ def test_when_a_token_was_last_used_is_kept_to_the_hour():
     owner_of(secret)
     token.refresh_from_db()
     assert token.last_used_at == used or token.last_used_at == used + timedelta(hours=1)
+
+
+def test_a_host_whose_clock_is_behind_does_not_take_the_last_use_back():
+    token, _ = make_token(person(), "nightly", 30)
+    for minute, hour in ((125, 2), (118, 2), (179, 2), (181, 3)):
+        note_use(token, NEW_YEAR + timedelta(minutes=minute))
+        token.refresh_from_db()
+        assert token.last_used_at == NEW_YEAR + timedelta(hours=hour)
 
 
 def test_a_person_makes_a_token_in_the_page_sees_it_once_and_revokes_it(client):

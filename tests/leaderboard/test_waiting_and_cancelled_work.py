@@ -8,13 +8,15 @@ from django.apps import apps
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from leaderboard.models import Rescoring, Run, Scoring, Work
-from leaderboard.services import leases
+from leaderboard.models import Rescoring, Run, Scoring, Submission, Work
+from leaderboard.services import failures, leases
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.leases import Deferred
 from leaderboard.storage import StorageAway
+from scoring.generation import UnsupportedRules
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
 from tests.leaderboard.stored import version_of
+from tests.leaderboard.test_accounts import person
 
 migration = import_module("leaderboard.migrations.0022_waits_for")
 
@@ -69,6 +71,16 @@ def test_what_work_waits_for_is_kept_until_it_waits_for_something_else(scoring):
         raise ValueError("broken")
     scoring.refresh_from_db()
     assert (scoring.state, scoring.waits_for) == (Work.State.QUEUED, "")
+
+
+def test_a_submission_whose_work_fails_for_good_says_so_in_its_log(scoring):
+    submission = Submission.objects.create(
+        submitter=person(), form="hub", model=scoring.model, payload={}, state="accepted"
+    )
+    with leases.claim(scoring):
+        raise UnsupportedRules("the protocol reads answers by other rules")
+    assert (scoring.state, scoring.fault) == (Work.State.FAILED, "UnsupportedRules")
+    assert [line.text for line in submission.lines.all()] == [f"Failed. {failures.explain(scoring).what}"]
 
 
 @pytest.mark.parametrize("is_its_own", [True, False])

@@ -41,7 +41,7 @@ from scoring.drift import (
     toxicity_measures,
     weigh,
 )
-from scoring.drift.comparison import mcnemar_p, no_change_p, unpaired_ks, wilcoxon_p
+from scoring.drift.comparison import _Pair, mcnemar_p, no_change_p, unpaired_ks, wilcoxon_p
 from scoring.drift.measures import SEED
 from scoring.drift.report import Detectable, NoiseTests
 from scoring.drift.simulation import (
@@ -1021,6 +1021,24 @@ def test_a_drift_in_one_kind_of_text_matters_though_all_texts_together_hardly_mo
     assert "mean shift of a, code: +0.0" in " ".join(finding.in_words for finding in report.findings)
     whole = next(movement for movement in report.movements if movement.is_overall)
     assert abs(whole.mean_change) < report.policy.mean_difference
+
+
+def test_a_label_flips_by_noise_the_likelier_the_nearer_its_text_is_to_the_threshold():
+    generator = np.random.default_rng(4)
+    scores = np.array([0.1, 0.4, 0.48, 0.5, 0.52, 0.6, 0.9])
+    replicates = scores + generator.normal(0, 0.02, (21, 1)) * np.ones(7)  # all texts alike
+    reference = Reference(replicates[:, :, None])
+    pair = _Pair(
+        reference, replicates[:3, :, None], ["a"], Policy(), [None], np.ones((1, 7), dtype=bool),
+        np.array([""] * 7), np.array([reference.centre[3, 0]]),
+    )  # fmt: skip
+    chances = pair.chance_of_flip[:, 0]
+    distances = np.abs(reference.centre[:, 0] - reference.centre[3, 0])
+    expected = stats.t.sf(distances / np.sqrt(pair.variance[:, 0]), 20)
+    assert chances[3] == 1
+    others = [0, 1, 2, 4, 5, 6]
+    np.testing.assert_allclose(chances[others], expected[others], rtol=1e-9)
+    assert chances[4] > chances[5] > chances[6]
 
 
 def test_a_score_at_the_border_of_two_bands_is_in_the_upper_one():

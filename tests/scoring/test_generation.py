@@ -109,6 +109,16 @@ def decoded(loaded: LoadedModel, ids: list[int]) -> str:
     return loaded.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
+def test_a_prompt_without_a_token_is_no_work_and_counts_as_done(gpt2):
+    counts: list[int] = []
+    prompts = [Prompt("a", "The old house"), Prompt("empty", ""), Prompt("b", "In the morning")]
+    results = continuations(gpt2, prompts, GenerationSettings(k=2, max_new_tokens=3), counts.append)
+    assert [len(result) for result in results] == [2, 2, 2]
+    assert {continuation.text for continuation in results[1]} == {None}
+    assert counts[0] >= 1
+    assert counts[-1] == len(prompts)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("talkative", CAUSAL, indirect=True)
 def test_a_batch_draws_what_each_continuation_draws_by_itself(talkative):

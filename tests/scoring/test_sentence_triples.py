@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from scoring.artefacts import SCHEMAS
 from scoring.attributes import Attribute, Meaning
 from scoring.evaluation_sets import EvaluationSetError
-from scoring.evaluation_sets.triples import ASSOCIATIONS, TASKS, read_stereoset, triples_table
+from scoring.evaluation_sets.triples import ASSOCIATIONS, TASKS, _filled_blank, read_stereoset, triples_table
 from scoring.likelihood import LikelihoodSettings, likelihoods_table, token_log_likelihoods
 from scoring.metrics.formulas import FORMULAS
 from scoring.metrics.kinds import Collected
@@ -86,6 +87,17 @@ class Model:
 
 def outputs_of(loaded, texts):
     return OUTPUTS["passage_likelihood"].collect(Model(loaded), texts, SETTINGS, lambda _done: None)
+
+
+def test_a_blank_reaches_from_the_first_word_that_any_two_sentences_differ_in_to_the_last():
+    sentences = {
+        "stereotype": "The man was very rude today",
+        "anti_stereotype": "The boss was very rude today",
+        "unrelated": "The boss was so rude today",
+    }
+    triple = SimpleNamespace(context="It has no blank.", sentences=sentences)
+    passages = [sentence[slice(*_filled_blank(triple, sentence))] for sentence in sentences.values()]
+    assert passages == ["man was very", "boss was very", "boss was so"]
 
 
 def test_blanks_are_where_a_sentence_differs_from_its_context(texts):

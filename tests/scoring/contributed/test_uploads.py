@@ -129,6 +129,12 @@ def test_an_empty_template_has_no_harmless_outputs_in_it(kind):
     assert refused.value.report.counts == {Flaw.EMPTY: len(PROMPTS)}
 
 
+def test_a_template_shows_texts_as_people_read_them():
+    (line,) = generations_template([Prompt("p", "Une naïveté 🙂")], 1, "jsonl")
+    assert '"prompt": "Une naïveté 🙂"' in line
+    assert json.loads(line)["prompt"] == "Une naïveté 🙂"
+
+
 def test_a_template_in_csv_runs_nothing_in_a_spreadsheet():
     lines = list(generations_template([Prompt("p", "=HYPERLINK(1)")], 1, "csv"))
     assert lines == ["prompt_id,prompt,index,text,finish,n_tokens,error\r\n", "p,'=HYPERLINK(1),0,,,,\r\n"]

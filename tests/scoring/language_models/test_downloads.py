@@ -2,12 +2,15 @@
 
 import os
 import time
+from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from scoring.language_models import HubUnavailable, ModelRefused, hub_client, resolve_hub
 from scoring.language_models.downloads import IN_USE, cache_folder, commit_folder
+from scoring.language_models.fetching import fetch_apart
 from scoring.language_models.hub import fetch, find_fetched
 from scoring.language_models.loading import place
 from tests.hostile_hub import respond
@@ -79,6 +82,26 @@ def test_what_is_longest_unused_is_evicted_and_what_is_in_use_never(hub, gpt2):
     with pytest.raises(ModelRefused, match="there is room for"):
         fetched(hub, find(hub, "org/next"), quota=size)
     assert commit_folder("org/used", models["used"].revision).is_dir()
+
+
+def test_the_process_that_fetches_hears_no_interrupt_of_a_terminal(hub, gpt2):
+    hub.add(ID, gpt2)
+    pin_result = find(hub)
+    sessions: set[int] = set()
+
+    def look() -> None:
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        for child in children:
+            with suppress(OSError):  # it has ended meanwhile
+                if is_fetching(child):
+                    sessions.add(os.getsid(int(child)))
+
+    def is_fetching(child: str) -> bool:
+        return b"scoring.language_models.fetching" in Path(f"/proc/{child}/cmdline").read_bytes()
+
+    fetch_apart(ID, pin_result.revision, hub.endpoint, None, quota=None, progress=print, check=look, idle_seconds=60)
+    assert sessions
+    assert os.getsid(0) not in sessions
 
 
 def test_what_is_looked_up_counts_as_used(hub, gpt2):
