@@ -674,6 +674,6 @@ def test_a_column_has_the_values_of_its_own_versions_on_its_own_slice(db):
         results = Result.objects.filter(
             scoring__metric_version=column.versions[0], measure=measure.key, slice=column.slice
         )
-        known = {subject.name: value for subject, value in zip(values.models, row, strict=True) if value == value}
-        assert known == dict(results.values_list("scoring__model__name", "value"))
-        assert known
+        own_values = {subject.name: value for subject, value in zip(values.models, row, strict=True) if value == value}
+        assert own_values == dict(results.values_list("scoring__model__name", "value"))
+        assert own_values
