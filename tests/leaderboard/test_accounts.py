@@ -14,9 +14,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils import timezone
 
 from leaderboard.models import AuditEvent, OutboxMessage
+from leaderboard.models.clock import from_now
 from leaderboard.people.services.accounts import is_confirmed, may_submit, submissions_are_moderated
 from leaderboard.people.services.roles import NEWCOMER, ROLES, operates, role_of, set_role
 from leaderboard.services.outbox import LETTERS, send_due
@@ -324,7 +324,7 @@ def test_a_mail_server_that_is_away_delays_a_letter_and_loses_none(client, setti
     assert "could not be mailed: ConnectionRefusedError; see EMAIL_URL" in caplog.text
     assert "ada@example.org" not in caplog.text
     assert send_due(SENDERS) == 0, "not before the pause is over"
-    OutboxMessage.objects.update(not_before=timezone.now())
+    OutboxMessage.objects.update(not_before=from_now(-1))
     (letter,) = posted()
     assert letter.to == ["ada@example.org"]
     assert not OutboxMessage.objects.exists(), "what went is not kept: its link lets one in"

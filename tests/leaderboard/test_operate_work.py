@@ -7,10 +7,10 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils import timezone
 
 from leaderboard.celery import app
 from leaderboard.models import AuditEvent, LanguageModel, MetricVersion, OutdatedEntry, Rescoring, Run, Scoring
+from leaderboard.models.clock import from_now
 from leaderboard.operations.services.retirement import retire_scorer
 from leaderboard.operations.services.work import cancel_work, retry
 from leaderboard.services import workers
@@ -237,7 +237,7 @@ def test_workers_say_what_they_are_at_and_silent_ones_are_counted(monkeypatch, r
     scoring, silent = scoring_of(rescored, CAUSAL), scoring_of(rescored, MASKED)
     for of in (scoring, silent):
         of.claim(uuid4(), "default@here")
-    Scoring.objects.filter(pk=silent.pk).update(lease_expires_at=timezone.now())
+    Scoring.objects.filter(pk=silent.pk).update(lease_expires_at=from_now(-1))
     sweep = {"id": "s", "name": "leaderboard.tasks.sweep", "args": []}
     monkeypatch.setattr(app.control, "inspect", at(sent_for(scoring), sweep))
     fleet = workers.look()
