@@ -1,5 +1,6 @@
 """What workers and beat do of themselves, beside tasks. CELERY_IMPORTS names this module: they alone import it."""
 
+import gc
 import logging
 import os
 import sys
@@ -53,10 +54,14 @@ def refuse_beat_within(options: dict[str, Any], **_kwargs: object) -> None:
 def import_libraries(instance: Any, **_kwargs: object) -> None:
     """A worker that computes imports its libraries before its threads begin: transformers fails where two import it."""
     if {"default", "gpu"} & set(instance.app.amqp.queues.consume_from):
+        gc.disable()  # all of it stays
         import scoring.generation.engine
         import scoring.likelihood.engine
         import scoring.scorers.classifier
         import scoring.scorers.detoxify  # noqa: F401
+
+        gc.freeze()
+        gc.enable()
 
 
 @worker_ready.connect

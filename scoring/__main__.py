@@ -12,6 +12,8 @@ python -m scoring check-manifest FOLDER
 """
 
 import argparse
+import atexit
+import gc
 import json
 import math
 import os
@@ -24,11 +26,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from scoring import language_models, likelihood
 from scoring.evaluation_sets import EvaluationSetError, FetchError, get, read_scored, to_table
 from scoring.evaluation_sets.triples import read_stereoset
-from scoring.language_models import HubUnavailable, ModelRefused, load, resolve
 from scoring.language_models.product_rates import require_speed
-from scoring.likelihood import LikelihoodSettings, NotApplicable, TextLikelihood, token_log_likelihoods
+from scoring.likelihood import LikelihoodSettings, TextLikelihood
 from scoring.manifest import check as check_manifest
 from scoring.manifest_download import download as download_manifest
 from scoring.metrics.measures import Measurement
@@ -42,9 +44,9 @@ from scoring.scorers import ScorerUnavailable
 from scoring.text_files import UnreadableTexts, read_texts
 
 REFUSALS = (
-    ModelRefused,
-    HubUnavailable,
-    NotApplicable,
+    language_models.ModelRefused,
+    language_models.HubUnavailable,
+    likelihood.NotApplicable,
     EvaluationSetError,
     FetchError,
     ScorerUnavailable,
@@ -66,6 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     The message says what is wrong and what to do.
     """
+    atexit.register(gc.freeze)  # to look for circles as the process ends took a second where torch is imported
     args = parser().parse_args(arguments)
     status: int | None = None
     try:
@@ -195,12 +198,12 @@ def run_perplexity(args: argparse.Namespace) -> None:
     first = next(read_texts(args.texts), None)  # before minutes of loading: is there anything to score?
     if first is None:
         raise UnreadableTexts(f"{args.texts} holds no text: give one a line")
-    resolved_model = resolve(args.model, revision=args.revision)
+    reference = language_models.resolve(args.model, revision=args.revision)
     require_speed(settings.precision)
-    model = load(resolved_model.source, resolved_model.location, resolved_model.revision, precision=settings.precision)
+    model = language_models.load(reference.source, reference.location, reference.revision, precision=settings.precision)
     with tqdm(desc=args.model, unit="text", file=sys.stderr) as bar:
-        for likelihood in token_log_likelihoods(model, read_texts(args.texts), settings):
-            print(json.dumps(describe_likelihood(likelihood), allow_nan=False))  # noqa: T201
+        for result in likelihood.token_log_likelihoods(model, read_texts(args.texts), settings):
+            print(json.dumps(describe_likelihood(result), allow_nan=False))  # noqa: T201
             bar.update()
 
 

@@ -11,6 +11,7 @@ import transformers.masking_utils
 import transformers.modeling_layers
 import transformers.modeling_utils
 import transformers.models.auto.tokenization_auto  # noqa: F401
+from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
 from scoring.cage.room import Answered, Room, Values
 from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TOKENS, read_passages, read_prompts, read_texts
@@ -23,6 +24,8 @@ from scoring.language_models.tokenizer_report import read_all
 from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods
 from scoring.likelihood.tokens import encode
 from scoring.self_test import self_test
+
+get_checkpoint_conversion_mapping("")  # a thousand patterns, which are compiled at the first call
 
 # A text with all letters, digits and common marks: a tokenizer that fails on these fails on anything.
 PROBE = "The quick brown fox jumps over the lazy dog, 0123456789 times: it's (really) \"done\"; isn't it?"

@@ -146,6 +146,7 @@ if find_spec("torch"):  # a web server may be installed without the engine, and 
     from scoring.cage.model_work import VERBS as MODEL_VERBS
 
     VERBS |= MODEL_VERBS
+pa.array([None])  # with the first list that it converts, pyarrow imports pandas where it is: once for all cages
 WITH_TEXTS = {
     "read texts": TEXTS,
     "token ids": TEXTS,

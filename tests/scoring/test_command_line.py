@@ -300,6 +300,14 @@ def commands_of(whole: ArgumentParser) -> Iterator[ArgumentParser]:
             yield from action.choices.values()
 
 
+@pytest.mark.slow
+def test_a_scorer_that_needs_no_torch_starts_without_it():
+    code = "import sys; from scoring.__main__ import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
+    command = [sys.executable, "-c", code, "score", "--scorer", "profanity"]
+    ended = subprocess.run(command, input=b'{"text": "A day."}', capture_output=True)
+    assert (ended.returncode, list(json.loads(ended.stdout))) == (0, ["scores"])
+
+
 @pytest.mark.parametrize("whole", [parser(), training_parser()], ids=["scoring", "training"])
 def test_every_argument_of_every_command_says_what_it_is(whole):
     commands = list(commands_of(whole))
