@@ -12,12 +12,14 @@ from pathlib import Path
 from django.conf import settings
 from django.db import connection
 
+from tests.faults.forge import Forked
 from tests.limits import measure_slowness
 from tests.postgresql import address_of
 
 ROOT = Path(__file__).parent.parent.parent
 LAST_WORDS = 10_000  # characters
 ALL_QUEUES = "default,gpu,readings,downloads"
+READ_AT_IMPORT = ("HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE")  # by libraries of the forge
 NO_CAGES = "default,downloads"  # a worker for these runs nothing of strangers: it starts without a zygote
 
 
@@ -42,14 +44,14 @@ def database_url() -> str:
 @contextmanager
 def worker(
     queues: str = ALL_QUEUES, name: str = "celery", seconds_fast: float = 0, **environment: str
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[Forked | subprocess.Popen[bytes]]:
     """A worker for `queues`, and beat; killed at the end of the block, their last words told if that fails.
 
     seconds_fast: how much too late their clock is.
     """
     log = settings.VAR / f"worker-{time.monotonic_ns()}.log"
-    clock = ["-m", "tests.faults.shifted_clock", str(seconds_fast)] if seconds_fast else ["-m"]
-    celery = [sys.executable, *clock, "celery", "--app", "leaderboard"]
+    clock = ["tests.faults.shifted_clock", str(seconds_fast)] if seconds_fast else []
+    celery = [*clock, "celery", "--app", "leaderboard"]
     worker_command = [*celery, "worker", "--queues", queues, "--hostname", f"{name}@%h"]
     worker_command += ["--concurrency", "2", "--loglevel", "INFO"]
     beat_command = [*celery, "beat", "--loglevel", "INFO", "--pidfile=", "--schedule", f"{log.with_suffix('')}-beat"]
@@ -60,11 +62,7 @@ def worker(
         "SWEEP_SECONDS": "1",
         **environment,
     }
-    with log.open("wb") as output:
-        processes = [
-            subprocess.Popen(command, cwd=ROOT, env=variables, stdout=output, stderr=output, start_new_session=True)
-            for command in (worker_command, beat_command)
-        ]
+    processes = [start(command, variables, log) for command in (worker_command, beat_command)]
     try:
         yield processes[0]
     except BaseException:
@@ -75,6 +73,15 @@ def worker(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def start(command: list[str], variables: dict[str, str], log: Path) -> Forked | subprocess.Popen[bytes]:
+    """Run a module with its arguments in a session of its own; what it says is appended to `log`."""
+    if all(variables.get(name) == os.environ.get(name) for name in READ_AT_IMPORT):
+        return Forked(command, variables, ROOT, log)
+    with log.open("ab") as output:
+        whole = [sys.executable, "-m", *command]
+        return subprocess.Popen(whole, cwd=ROOT, env=variables, stdout=output, stderr=output, start_new_session=True)
 
 
 def stretch(seconds: float) -> float:

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 from safetensors.torch import load_file
 
 from scoring.training.loop import newest_checkpoint
+from tests.faults.forge import Forked
 from tests.scoring.families import tiny_folder
 from tests.scoring.training.conftest import sentences, write_lines
 
@@ -20,16 +19,12 @@ EVERY = 10
 PATIENCE = 300
 
 
-def start(*arguments: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "scoring.training", *map(str, arguments)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def start(*arguments: object) -> Forked:
+    command = ["scoring.training", *map(str, arguments)]
+    return Forked(command, {**os.environ, "OMP_NUM_THREADS": "1"}, Path.cwd(), Path(os.devnull))
 
 
-def kill_after_a_checkpoint(process: subprocess.Popen[bytes], output: Path) -> None:
+def kill_after_a_checkpoint(process: Forked, output: Path) -> None:
     deadline = time.monotonic() + PATIENCE
     while not list(output.glob("checkpoints/*/checkpoint-*/trainer_state.json")):
         assert process.poll() is None, "it ended before it could be killed"
