@@ -52,16 +52,20 @@ def refuse_beat_within(options: dict[str, Any], **_kwargs: object) -> None:
 
 @celeryd_after_setup.connect
 def import_libraries(instance: Any, **_kwargs: object) -> None:
-    """A worker that computes imports its libraries before its threads begin: transformers fails where two import it."""
-    if {"default", "gpu"} & set(instance.app.amqp.queues.consume_from):
-        gc.disable()  # all of it stays
-        import scoring.generation.engine
-        import scoring.likelihood.engine
+    """A worker imports its libraries before its threads begin: transformers fails where two import it.
+
+    One that runs models leaves that to its cages, and needs torch alone, to know its device and how fast that is.
+    """
+    queues = set(instance.app.amqp.queues.consume_from)
+    gc.disable()  # all of it stays
+    if {"default", "gpu"} & queues:
+        import torch  # noqa: F401
+    if "default" in queues:
+        import scoring.likelihood.engine  # for checks of likelihoods, by bundled models
         import scoring.scorers.classifier
         import scoring.scorers.detoxify  # noqa: F401
-
-        gc.freeze()
-        gc.enable()
+    gc.freeze()
+    gc.enable()
 
 
 @worker_ready.connect

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from scoring.language_models.description import Architecture, ResolvedModel
 from scoring.language_models.hub import HUB_ID
 from scoring.language_models.package import LoadedFile
+from scoring.language_models.placing import place
 from scoring.language_models.precision import Precision
 from scoring.language_models.refusals import (
     FailedSelfTest,
@@ -30,14 +31,14 @@ from scoring.lazy import import_lazily
 
 if TYPE_CHECKING:
     from scoring.language_models.architecture import inspect
-    from scoring.language_models.loading import LoadedModel, load, load_files, place
+    from scoring.language_models.loading import LoadedModel, load, load_files
     from scoring.language_models.resolving import resolve, resolve_hub
 
 __getattr__ = import_lazily(
     __name__,
     {
         "architecture": ("inspect",),
-        "loading": ("LoadedModel", "load", "load_files", "place"),
+        "loading": ("LoadedModel", "load", "load_files"),
         "resolving": ("resolve", "resolve_hub"),
     },
 )

@@ -23,14 +23,13 @@ from scoring.language_models.architecture import (
 from scoring.language_models.chat_template import find_template
 from scoring.language_models.configuration import briefly, read_configuration
 from scoring.language_models.description import Architecture
-from scoring.language_models.downloads import check_unchanged
 from scoring.language_models.files import alone, read_gguf
-from scoring.language_models.hub import PUBLIC_HUB, fetch
+from scoring.language_models.hub import PUBLIC_HUB
 from scoring.language_models.package import read_package
+from scoring.language_models.placing import place
 from scoring.language_models.precision import Precision
 from scoring.language_models.quantisation import check_stored, finish, is_quantised, prepare_configuration
-from scoring.language_models.refusals import ModelRefused, RevisionChanged
-from scoring.language_models.revisions import file_revision, folder_revision
+from scoring.language_models.refusals import ModelRefused
 from scoring.language_models.spreading import free_on_devices, main_device, spread
 from scoring.language_models.tokenizer_rules import check_tokenizer
 from scoring.language_models.weights import refuse_excess
@@ -71,25 +70,6 @@ def load(
     """
     path = place(source, location, revision, endpoint=endpoint, token=token)
     return load_files(path, location, device=device, precision=precision)
-
-
-def place(
-    source: str,
-    location: str,
-    revision: str,
-    *,
-    endpoint: str = PUBLIC_HUB,
-    token: str | None = None,
-) -> Path:
-    """The folder or GGUF file on this machine that holds what `resolve` pinned; a hub's is fetched.
-
-    Nothing in it is read but for its hash. Raises as `load` does.
-    """
-    if source != "hub":
-        return _check_unchanged(location, revision)
-    folder = fetch(location, revision, endpoint, token)
-    check_unchanged(folder, location)
-    return folder
 
 
 def load_files(
@@ -138,21 +118,6 @@ def load_files(
         model.to(device)
     model.eval()
     return LoadedModel(model, tokenizer, architecture, device, precision, files)
-
-
-def _check_unchanged(location: str, revision: str) -> Path:
-    """The path of a folder or file, if its contents are still the pinned ones."""
-    path = Path(location)
-    if not path.exists():
-        raise ModelRefused(f"{location} is gone: put it back, or enter the model anew")
-    revision_now = folder_revision(path) if path.is_dir() else file_revision(path)
-    if revision_now != revision:
-        raise RevisionChanged(
-            f"{location} has changed since it was entered: pinned was {revision}, found {revision_now}. Put the "
-            "files back, "
-            "or enter it anew as another revision"
-        )
-    return path
 
 
 def read_tokenizer(folder: Path, location: str, options: dict[str, str]) -> PreTrainedTokenizerBase:

@@ -29,7 +29,6 @@ LIBRARIES = (
     "django.core.management",
     "django.db.models",
     "django_structlog.celery.steps",
-    "scoring.generation.engine",
     "scoring.likelihood.engine",
     "scoring.scorers.classifier",
     "scoring.scorers.detoxify",

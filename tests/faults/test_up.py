@@ -85,6 +85,10 @@ class Board:
             if all(word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes() for word in words)
         )
 
+    def has_tokenizers(self, words: str) -> bool:
+        """Whether a process has loaded the library that transformers reads tokenizers with."""
+        return "tokenizers" in Path(f"/proc/{self.pid_of(*words.split())}/maps").read_text()
+
     def stop(self, number: int) -> int:
         os.killpg(self.process.pid, number)  # what Ctrl-C does: the whole foreground group gets it
         return self.process.wait(timeout=stretch(60))
@@ -131,6 +135,8 @@ def test_one_command_brings_a_board_that_fills_itself_heals_stops_and_keeps_its_
     names = {folder.name for folder in list_bundled()} - {under_way}  # that one has to queue again
     wait_until(lambda: board.scored() & names)
     names &= board.scored()
+    assert board.has_tokenizers("--queues default")  # of transformers: there texts are scored
+    assert not board.has_tokenizers("--queues gpu")  # there cages run the models
     assert board.stop(signal.SIGINT) == 0
     assert board.children() == []
     assert "stopped; the data stays" in board.log.read_text()

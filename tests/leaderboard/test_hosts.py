@@ -162,7 +162,7 @@ def test_seed_keeps_what_lies_on_its_host_once(settings, tmp_path, db):
 def test_an_operators_model_is_fetched_by_a_host_without_its_folder(settings, tmp_path):
     from leaderboard.services.language_models import add_model
     from scoring.language_models import BUNDLED
-    from scoring.language_models.loading import place
+    from scoring.language_models.placing import place
 
     original = tmp_path / "model"
     shutil.copytree(BUNDLED / "plumb-gpt2-l2-h128", original)

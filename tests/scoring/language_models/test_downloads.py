@@ -12,7 +12,7 @@ from scoring.language_models import HubUnavailable, ModelRefused, hub_client, re
 from scoring.language_models.downloads import IN_USE, cache_folder, commit_folder
 from scoring.language_models.fetching import fetch_apart
 from scoring.language_models.hub import fetch, find_fetched
-from scoring.language_models.loading import place
+from scoring.language_models.placing import place
 from tests.hostile_hub import respond
 from tests.standin_hub import INFORMATION
 
