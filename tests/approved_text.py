@@ -21,6 +21,7 @@ DATA = re.compile(r"<script[^>]*application/json[^>]*>(.*?)</script>", re.DOTALL
 TRANSIENT = (
     (re.compile(r" at commit (?:<[^>]+>)?[0-9a-f]{7,64}(?:</\w+>)?"), ""),  # which only a tree with git knows
     (re.compile(r'"device": "[^"]*"'), '"device": DEVICE'),
+    (re.compile(r'"at": "[^"]+\.\d+Z"'), '"at": NOW'),  # a look at workers; others are whole seconds
     (re.compile(r'"commit": (?:null|"[0-9a-f]*")'), '"commit": COMMIT'),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\b(?=[0-9]*[a-f])[0-9a-f]{7,64}\b"), "HASH"),

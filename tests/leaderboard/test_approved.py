@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import date
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from django.test import Client, override_settings
 from leaderboard.celery import app
 from leaderboard.exchange.schemas import describe_table
 from leaderboard.exchange.tables import BY_NAME
+from leaderboard.management.output import BoardCommand
 from leaderboard.models import Metric, Submission
 from leaderboard.queries.docs import METHODS, chapters
 from leaderboard.services.seed import METRICS
@@ -226,6 +228,21 @@ COMMANDS = (
     f"rank_changes {SLUG} --from 1 --to 9",
     f"succession {SLUG} --to none",
     f"succession {SLUG} --to profanity",
+    "work runs",
+    "set_role ada moderator",
+    "retire_scorer profanity --reason Slow",
+    "retire_scorer standin --reason Again --bring-back",
+    "moderate 2 accept",
+    "moderate 2 reject --reason No",
+    "retry scorings --failed",
+    "cancel scorings 237",
+    "cancel runs 1",
+    f"set_policy {SLUG} --mean-difference 0.1 --reason Strict",
+    "add_metric m --evaluation-set ten-prompts --scorer profanity",
+    "evaluate entrant-2 --metric toxicity-profanity",
+    "join_model gpt-2 --to entrant-1 --reason same",
+    "mark_storage",
+    f"manifest {SLUG} --metric-version 1 --output {{folder}}/manifest",
     "cancel runs 99",
     "retry runs --failed",
     "retry scorings 99",
@@ -322,19 +339,27 @@ def test_what_is_sent_is_answered_as_was_approved(path: str, fields: dict[str, s
     compare_with_approved(name_file(f"post {'reason' if fields else ''} {path}"), drop_transient(text))
 
 
-@pytest.mark.usefixtures("clients")
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_prints_what_was_approved(command: str, tmp_path: Path):
-    name, *words = command.format(folder=tmp_path).split()
+def read_command(name: str, words: list[str], folder: Path) -> str:
+    """What a command prints, which may write to a folder; the board stays as it is."""
     output = StringIO()
-    with transaction.atomic():
+    with transaction.atomic(), TemporaryDirectory(dir=folder) as own_folder:
         try:
-            call_command(name, *words, stdout=output, stderr=output)
+            call_command(name, *(word.format(folder=own_folder) for word in words), stdout=output, stderr=output)
         except CommandError as error:
             output.write(f"CommandError: {error}\n")
         transaction.set_rollback(True)  # the others are asked of the same board
-    lines = drop_transient(output.getvalue().replace(str(tmp_path), "FOLDER"))
-    compare_with_approved(name_file(f"manage.py {command}"), lines)
+    return drop_transient(output.getvalue().replace(own_folder, "FOLDER"))
+
+
+@pytest.mark.usefixtures("clients")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_prints_what_was_approved_for_people_and_for_programs(command: str, tmp_path: Path):
+    name, *words = command.split()
+    text = read_command(name, words, tmp_path)
+    if isinstance(load_command_class("leaderboard", name), BoardCommand) and "--json" not in words:
+        for_programs = read_command(name, [*words, "--json"], tmp_path)
+        text += f"--json:\n{for_programs}" if for_programs != text else ""  # what is refused is so in the same words
+    compare_with_approved(name_file(f"manage.py {command}"), text)
 
 
 def describe_option(action: argparse.Action) -> str:
