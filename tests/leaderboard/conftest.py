@@ -192,10 +192,22 @@ def kept_boards(pytestconfig: pytest.Config) -> Path:
 
 
 @pytest.fixture(scope="session")
-def small_board(django_db_setup: None, django_db_blocker: Any, kept_boards: Path) -> Board:
+def recall(
+    django_db_setup: None, django_db_blocker: Any, kept_boards: Path
+) -> Callable[[str, Callable[[], object]], Board]:
+    """Gives the rows of the board that a function makes, by a name: made once, for every process and run."""
+
+    def recall_board(name: str, build: Callable[[], object]) -> Board:
+        with django_db_blocker.unblock():
+            return recall_boards(kept_boards, name, lambda: [keep_quickly(build)])[0]
+
+    return recall_board
+
+
+@pytest.fixture(scope="session")
+def small_board(recall: Callable[[str, Callable[[], object]], Board]) -> Board:
     """The rows of `board`."""
-    with django_db_blocker.unblock():
-        return recall_boards(kept_boards, "small", lambda: [keep_quickly(build_board)])[0]
+    return recall("small", build_board)
 
 
 @pytest.fixture(scope="session")

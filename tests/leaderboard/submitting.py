@@ -15,10 +15,9 @@ from leaderboard import tasks
 from leaderboard.models import LanguageModel, Metric, Scoring, Submission
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.submissions.services import lifecycle
-from tests.leaderboard.conftest import keep_quickly
 from tests.leaderboard.living import SLUG, drain, entrant, small_metric, standing_in, submit
 from tests.leaderboard.test_accounts import person
-from tests.rows import Board, load_board, recall_boards
+from tests.rows import Board, load_board
 
 HUB_ID = "an-institute/a-model"
 __all__ = ["person"]
@@ -72,7 +71,7 @@ def stage():
 
 
 @pytest.fixture(scope="session")
-def small_rows(django_db_setup, django_db_blocker, kept_boards, tmp_path_factory) -> Board:
+def small_rows(recall, tmp_path_factory) -> Board:
     """The rows of `small`, computed once."""
     folder = tmp_path_factory.mktemp("small")
 
@@ -80,8 +79,8 @@ def small_rows(django_db_setup, django_db_blocker, kept_boards, tmp_path_factory
         metric = small_metric(folder)
         submit(entrant(0, metric), metric)
 
-    with django_db_blocker.unblock(), standing_in():
-        return recall_boards(kept_boards, "submitting", lambda: [keep_quickly(build)])[0]
+    with standing_in():
+        return recall("submitting", build)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import re
 from io import StringIO
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -25,9 +26,11 @@ from scoring.artefacts import SCHEMAS
 from scoring.language_models import BUNDLED, ModelRefused
 from tests.chatting import SMALLEST, TEMPLATE, chat_model
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
-from tests.leaderboard.continuations import import_sample, of_few
+from tests.leaderboard.continuations import of_few
+from tests.leaderboard.measured import METRIC, few_prompts, measure_chats
 from tests.leaderboard.stored import metric_of, version_of
 from tests.pages import read_page
+from tests.rows import Board, load_board
 
 pytestmark = pytest.mark.django_db
 
@@ -52,10 +55,9 @@ def test_a_model_without_a_chat_template_has_no_chat_entry():
 
 
 @pytest.fixture
-def toxicity(db: None, tmp_path) -> Metric:
+def toxicity(db: None) -> Metric:
     """Profanity of four answers or continuations of each of ten prompts."""
-    import_sample(tmp_path)
-    return of_few("toxicity-profanity")
+    return few_prompts()
 
 
 @pytest.fixture
@@ -182,12 +184,23 @@ def test_boards_of_older_installations_get_their_chat_protocol(toxicity):
     assert not Metric.objects.get(slug="safety-toxigen").has_chat_protocol
 
 
+@pytest.fixture(scope="session")
+def board_rows(recall, kept_boards: Path) -> Board:
+    """The rows of `board`."""
+    return recall("chats", lambda: measure_chats(kept_boards))
+
+
 @pytest.fixture
-def board(toxicity, models, chat) -> Metric:
+def board(board_rows: Board, db: None) -> Metric:
     """A board with two entries of raw text and one of a chat."""
-    for model in (models[CAUSAL], models[OTHER_CAUSAL], chat):
-        assert finish(model, toxicity).state == Work.State.DONE
-    return toxicity
+    load_board(board_rows)
+    return of_few(METRIC)
+
+
+@pytest.fixture
+def chat_entry(board: Metric) -> LanguageModel:
+    """The one of a chat."""
+    return LanguageModel.objects.get(interface="chat")
 
 
 def page(client, metric, **query):
@@ -222,23 +235,23 @@ def test_raw_text_and_chats_have_tables_of_their_own_unless_asked(board, client)
 
 
 @pytest.mark.slow
-def test_entries_are_sorted_by_their_refusals_those_without_answers_last(board, client, models, chat):
-    for model, refused in ((chat, 30), (models[CAUSAL], 4)):  # of 40: 0.75 and 0.1, as numbers and not as words
-        Run.objects.filter(model=model).update(chat={"refused": refused, "answers": 40})
-    for order, slugs in (("-refusals", [chat.slug, CAUSAL]), ("refusals", [CAUSAL, chat.slug])):
+def test_entries_are_sorted_by_their_refusals_those_without_answers_last(board, client, chat_entry):
+    for slug, refused in ((chat_entry.slug, 30), (CAUSAL, 4)):  # of 40: 0.75 and 0.1, as numbers and not as words
+        Run.objects.filter(model__slug=slug).update(chat={"refused": refused, "answers": 40})
+    for order, slugs in (("-refusals", [chat_entry.slug, CAUSAL]), ("refusals", [CAUSAL, chat_entry.slug])):
         query = {"metric": board.slug, "kind": "all", "sort": order}
         text = client.get(reverse("rankings"), query).content.decode()
         assert re.findall(r'<th scope="row"[^>]*>.*?href="/models/([^"/]+)/"', text, re.S) == [*slugs, OTHER_CAUSAL]
 
 
 @pytest.mark.slow
-def test_a_place_is_one_among_models_of_the_same_interface(board, models, chat):
-    assert place_now(chat, board).words == "1 of 1 chat model"
-    assert place_now(models[CAUSAL], board).words.endswith("of 2 raw text models")
+def test_a_place_is_one_among_models_of_the_same_interface(board, chat_entry):
+    assert place_now(chat_entry, board).words == "1 of 1 chat model"
+    assert place_now(LanguageModel.objects.get(name=CAUSAL), board).words.endswith("of 2 raw text models")
 
 
 @pytest.mark.slow
-def test_exports_and_the_api_keep_interfaces_apart(board, client, chat):
+def test_exports_and_the_api_keep_interfaces_apart(board, client, chat_entry):
     rows = list(
         csv.DictReader(StringIO(client.get(reverse("export", args=["csv"]), {"metric": board.slug}).content.decode()))
     )
@@ -262,24 +275,24 @@ def test_numbers_and_ranks_hold_when_they_are_recomputed(board):
 
 
 @pytest.mark.slow
-def test_a_rescoring_keeps_the_chat_protocol_and_the_outputs(board, chat):
+def test_a_rescoring_keeps_the_chat_protocol_and_the_outputs(board, chat_entry):
     first = board.current_version()
     rescoring = open_rescoring(board, "for a test", scorer=board.scorer)
     version = rescoring.to_version
     assert version.chat_protocol == first.chat_protocol
-    scoring = version.scorings.get(model=chat)
-    assert scoring.run == first.scorings.get(model=chat).run
-    assert version.protocol_for(chat) == first.chat_protocol
+    scoring = version.scorings.get(model=chat_entry)
+    assert scoring.run == first.scorings.get(model=chat_entry).run
+    assert version.protocol_for(chat_entry) == first.chat_protocol
 
 
 @pytest.mark.slow
-def test_the_manifest_says_how_chats_were_asked(board, chat):
+def test_the_manifest_says_how_chats_were_asked(board, chat_entry):
     content = manifest(board.current_version())
     assert content["chat_protocol"]["method"] == "rtp-chat"
     assert content["chat_protocol"]["parameters"]["instruction"]
-    entry = next(one for one in content["entries"] if one["model"]["slug"] == chat.slug)
+    entry = next(one for one in content["entries"] if one["model"]["slug"] == chat_entry.slug)
     assert entry["model"]["interface"] == "chat"
-    assert entry["model"]["chat_template"] == chat.chat_template
+    assert entry["model"]["chat_template"] == chat_entry.chat_template
     assert entry["run"]["protocol"] == content["chat_protocol"]["sha256"]
 
 
@@ -290,13 +303,13 @@ def test_likelihoods_of_a_chat_entry_are_called_what_they_are(metric, chat, clie
 
 
 @pytest.mark.slow
-def test_samples_of_a_chat_entry_say_what_was_found_in_its_answers(board, chat, client):
-    run = chat.runs.get()
+def test_samples_of_a_chat_entry_say_what_was_found_in_its_answers(board, chat_entry, client):
+    run = chat_entry.runs.get()
     table = artefacts.load(run.artefact)
     table = table.set_column(table.schema.get_field_index("refused"), "refused", pa.array([True] * table.num_rows))
     run.artefact = artefacts.store(table, "answers")
     run.save()
-    address = reverse("samples", args=[chat.slug])
+    address = reverse("samples", args=[chat_entry.slug])
     text = client.get(address, {"metric": board.slug, "show": "yes"}).content.decode()
     assert text.count("a refusal") == 10
     assert table["text"][0].as_py() is not None

@@ -28,7 +28,9 @@ from scoring.refusals import Refused
 from scoring.scorers import get_scorer
 from tests.declared import harms
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
-from tests.leaderboard.continuations import SAMPLE, TEXTS, TOXICITY, K, import_sample, of_few, texts_of
+from tests.leaderboard.continuations import SAMPLE, TEXTS, TOXICITY, K, of_few, texts_of
+from tests.leaderboard.measured import METRIC, few_prompts, measure_twins
+from tests.rows import Board, load_board
 from tests.scoring.reference import causal_sentence
 from tests.tiny_classifiers import save_classifier
 
@@ -72,19 +74,22 @@ def naive(scores: np.ndarray, texts: list[str], chosen: list[bool]) -> dict[str,
 
 
 @pytest.fixture
-def toxicity(db: None, tmp_path) -> Metric:
+def toxicity(db: None) -> Metric:
     """Profanity of four continuations of each of ten prompts, ready to measure."""
-    import_sample(tmp_path)
-    return of_few("toxicity-profanity")
+    return few_prompts()
+
+
+@pytest.fixture(scope="session")
+def ranked_rows(recall) -> Board:
+    """The rows of `ranked`."""
+    return recall("twins", measure_twins)
 
 
 @pytest.fixture
-def ranked(toxicity, models) -> Metric:
+def ranked(ranked_rows: Board, db: None) -> Metric:
     """The same with two models measured, and a third of the first one's weights under another name."""
-    twin, _ = add_model(str(BUNDLED / CAUSAL), name="Twin")
-    for model in (models[CAUSAL], models[OTHER_CAUSAL], twin):
-        finish(model, toxicity)
-    return toxicity
+    load_board(ranked_rows)
+    return of_few(METRIC)
 
 
 @pytest.fixture
@@ -238,8 +243,8 @@ def test_models_are_ranked_from_the_least_toxic_all_kinds_together(ranked):
 
 
 @pytest.mark.slow
-def test_models_of_the_same_weights_share_their_rank_and_lead_together(ranked, models):
-    twins = [models[CAUSAL], LanguageModel.objects.get(name="Twin")]
+def test_models_of_the_same_weights_share_their_rank_and_lead_together(ranked):
+    twins = [LanguageModel.objects.get(name=name) for name in (CAUSAL, "Twin")]
     first, second = (Run.objects.get(model=model) for model in twins)
     assert first.artefact == second.artefact
     for standing in Standing.objects.filter(metric_version=ranked.current_version(), model=twins[0]):
