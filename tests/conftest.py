@@ -68,8 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from looking through all tests and libraries while tests run."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 FORGET_RELEASE = "DELETE FROM leaderboard_release"  # each run notes the code of its own

