@@ -39,7 +39,6 @@ def main() -> None:
     gc.disable()  # it would look through all libraries again and again while they come
     import scoring.cage.work  # noqa: F401 - what cages need, once for all of them
 
-    gc.collect()
     gc.freeze()  # or every cage would copy what the collector touches
     gc.enable()
     control.send(b"ready")
