@@ -18,8 +18,8 @@ def place(
 ) -> Path:
     """The folder or GGUF file on this machine that holds what `resolve` pinned; a hub's is fetched.
 
-    Nothing in it is read but for its hash. Raises RevisionChanged, ModelRefused, and
-    HubUnavailable when the hub does not answer.
+    Nothing in it is read but for its hash. Raises RevisionChanged, ModelRefused, and HubUnavailable when the hub does
+    not answer.
     """
     if source != "hub":
         return _check_unchanged(location, revision)

@@ -1,5 +1,6 @@
 """Boards of which models of this project continued prompts: made once, as they run in cages."""
 
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -34,8 +35,7 @@ def measure_chats(folder: Path) -> None:
     metric = few_prompts()
     models = {model.name: model for model in add_bundled()}
     location = folder / "tuned"
-    if not location.exists():
-        chat_model(location)
-    chat, _ = add_model(str(location), interface="chat")
+    shutil.rmtree(location, ignore_errors=True)  # of a board of earlier code
+    chat, _ = add_model(str(chat_model(location)), interface="chat")
     for model in (models[CAUSAL], models[OTHER_CAUSAL], chat):
         assert finish(model, metric).state == Work.State.DONE
