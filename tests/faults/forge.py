@@ -3,8 +3,7 @@
     python -m tests.faults.forge SOCKET     # the number of a socket, on which it is told what to do
 
 What is forked runs a module as `python -m` does, in a session and an environment of its own: the same program as one
-started anew, but for the seconds that importing torch takes. Not for programs that must see other variables than the
-forge as those libraries are imported.
+started anew, but for the seconds that importing torch takes.
 """
 
 import atexit
@@ -33,6 +32,8 @@ LIBRARIES = (
     "scoring.scorers.classifier",
     "scoring.scorers.detoxify",
 )
+ENVIRONMENT = dict(os.environ)  # before any test changes a variable
+READ_AT_IMPORT = ("HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE")  # by the libraries
 MOST = 2**16  # bytes of an order or an answer
 PAUSE = 0.02  # seconds between two looks whether a process ended
 
@@ -49,7 +50,7 @@ class Forge:
             self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with other:
                 command = [sys.executable, "-m", "tests.faults.forge", str(other.fileno())]
-                process = subprocess.Popen(command, pass_fds=[other.fileno()], start_new_session=True)
+                process = subprocess.Popen(command, env=ENVIRONMENT, pass_fds=[other.fileno()], start_new_session=True)
             atexit.register(process.wait)
             atexit.register(self._control.close)  # which ends it: the last that is registered comes first
         self._control.send(json.dumps(order).encode())
@@ -57,6 +58,11 @@ class Forge:
 
 
 FORGE = Forge()
+
+
+def can_fork(environment: dict[str, str]) -> bool:
+    """Whether libraries would be imported the same way in that environment as in the forge."""
+    return all(environment.get(name) == ENVIRONMENT.get(name) for name in READ_AT_IMPORT)
 
 
 class Forked:

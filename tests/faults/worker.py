@@ -12,14 +12,13 @@ from pathlib import Path
 from django.conf import settings
 from django.db import connection
 
-from tests.faults.forge import Forked
+from tests.faults.forge import Forked, can_fork
 from tests.limits import measure_slowness
 from tests.postgresql import address_of
 
 ROOT = Path(__file__).parent.parent.parent
 LAST_WORDS = 10_000  # characters
 ALL_QUEUES = "default,gpu,readings,downloads"
-READ_AT_IMPORT = ("HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE")  # by libraries of the forge
 NO_CAGES = "default,downloads"  # a worker for these runs nothing of strangers: it starts without a zygote
 
 
@@ -77,7 +76,7 @@ def worker(
 
 def start(command: list[str], variables: dict[str, str], log: Path) -> Forked | subprocess.Popen[bytes]:
     """Run a module with its arguments in a session of its own; what it says is appended to `log`."""
-    if all(variables.get(name) == os.environ.get(name) for name in READ_AT_IMPORT):
+    if can_fork(variables):
         return Forked(command, variables, ROOT, log)
     with log.open("ab") as output:
         whole = [sys.executable, "-m", *command]
