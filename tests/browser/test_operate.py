@@ -58,15 +58,16 @@ def test_an_operator_sees_what_failed_retries_it_hides_a_model_and_finds_both_on
         page.go_back()
     found = []
 
-    def look() -> None:
+    def look(heading: str) -> None:
+        expect(page.get_by_role("heading", level=1)).to_have_text(heading)  # the page that a click led to
         if java_script:
             found.extend(problems(page))
 
     page.get_by_role("link", name="1 scoring, failed").click()
     expect(page.get_by_text(REASON)).to_be_visible()
-    look()
+    look("Scorings")
     page.get_by_role("link", name="Retry the 1 failed").click()
-    look()
+    look("Retry 1 scoring")
     confirm(page, "Retry")
     expect(page.get_by_text("Queued again: 1 of 1.")).to_be_visible()
 
@@ -74,31 +75,31 @@ def test_an_operator_sees_what_failed_retries_it_hides_a_model_and_finds_both_on
     page.get_by_role("link", name="Drift policy of Safety on the starter set").first.click()
     page.get_by_label("Mean shift").fill("0.02")
     page.get_by_label("Reason").fill("fewer alarms")
-    look()
+    look("Drift policy of Safety on the starter set")
     confirm(page, "Look at the change")
     expect(page.get_by_role("row", name="Mean shift 0.005 0.02")).to_be_visible()
-    look()
+    look("Change the drift policy of Safety on the starter set")
     confirm(page, "Set the policy")
 
     page.get_by_role("link", name="Pause the rescoring of Safety on the starter set").click()
-    look()
+    look("Pause the rescoring of Safety on the starter set")
     confirm(page, "Pause")
     expect(page.get_by_role("link", name="Resume the rescoring of Safety on the starter set")).to_be_visible()
 
     page.get_by_role("navigation", name="Operate").get_by_role("link", name="Models", exact=True).click()
-    look()
+    look("Models")
     page.get_by_label("Name, family or slug").fill(CAUSAL)
     page.get_by_role("main").get_by_role("button", name="Show").click()
     page.get_by_role("link", name=CAUSAL).click()
-    look()
+    look(CAUSAL)
     page.get_by_role("link", name="Hide").click()
     page.get_by_label("Public note").fill("Entered twice.")
-    look()
+    look(f"Hide: {CAUSAL}")
     confirm(page, "Hide")
     expect(page.get_by_text("Its page says: Entered twice.")).to_be_visible()
     page.goto(LanguageModel.objects.get(slug=CAUSAL).get_absolute_url())
     expect(page.get_by_text("Entered twice.")).to_be_visible()
-    look()
+    look(CAUSAL)
 
     page.goto("/operate/audit/")
     page.get_by_label("Who").fill("olga")
@@ -107,6 +108,6 @@ def test_an_operator_sees_what_failed_retries_it_hides_a_model_and_finds_both_on
     expect(rows).to_have_count(5)
     expect(rows.nth(1)).to_contain_text("hide model")
     expect(rows.nth(4)).to_contain_text("retry scoring")
-    look()
+    look("Audit trail")
     assert found == []
     assert opened.faults == []
