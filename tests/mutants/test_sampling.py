@@ -55,6 +55,7 @@ def test_one_thing_is_changed_at_a_time(tmp_path: Path, source: str, operator: s
         "if TYPE_CHECKING:\n    x = 3\n",
         "x = 'a' + b\n",
         "x = f'{3}'\n",
+        "x = zip(a, b, strict=True)\n",
     ],
 )
 def test_what_no_test_need_notice_is_never_changed(tmp_path: Path, source: str) -> None:
