@@ -96,9 +96,10 @@ def test_a_family_of_folders_is_entered_with_one_command():
 
 @pytest.mark.slow
 def test_a_folder_is_entered_once_with_its_architecture_and_the_hash_of_its_files():
-    assert "entered" in run("add_model", str(BUNDLED / CAUSAL), "--name", "Mine")
-    assert "already here" in run("add_model", str(BUNDLED / CAUSAL))
+    answers = [run("add_model", str(BUNDLED / CAUSAL), *name) for name in (("--name", "Mine"), ())]
     model = LanguageModel.objects.get()
+    summary = f"GPT-2, causal, {model.parameters:,} parameters, 2 layers, revision {model.revision}\n"
+    assert answers == [f"mine entered: {summary}", f"mine is already here: {summary}"]
     assert (model.name, model.family, model.kind, model.layers, model.hidden_size) == (
         "Mine",
         "GPT-2",

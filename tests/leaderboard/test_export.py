@@ -276,8 +276,19 @@ def test_an_imported_board_exports_the_same_bytes(exported, tmp_path, capsys):
         assert (tmp_path / "again" / table.path).read_bytes() == (exported.folder / table.path).read_bytes(), table.name
 
 
+def test_an_import_counts_the_rows_of_each_table(exported):
+    answer = json.loads(run("import_results", str(exported.folder), "--json"))
+    counts = {table.name: pq.read_metadata(exported.folder / table.path).num_rows for table in TABLES}
+    assert answer == {"rows": counts}
+
+
 def test_a_second_import_is_refused_and_changes_nothing(exported):
-    run("import_results", str(exported.folder))
+    answer = run("import_results", str(exported.folder))
+    models, versions = len(exported.seen["LanguageModel"]), len(exported.seen["MetricVersion"])
+    results, ranks = len(exported.seen["Result"]), len(exported.seen["Standing"])
+    assert answer == (
+        f"{models:,} models, {versions:,} metric versions, {results:,} results and {ranks:,} ranks are imported\n"
+    )
     with pytest.raises(CommandError, match=r"has \d+ metrics and \d+ models already.*empty database"):
         run("import_results", str(exported.folder))
     assert seen() == exported.seen
