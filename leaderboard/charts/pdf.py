@@ -13,14 +13,13 @@ from reportlab.pdfgen.canvas import Canvas
 
 from leaderboard.charts.figure import Chart, Dash, Ink
 from leaderboard.charts.layout import arrange_chart
-from leaderboard.charts.shapes import Disc, Polygon, Shape, Specks, Stroke, Writing
+from leaderboard.charts.shapes import DASHES, Disc, Polygon, Shape, Specks, Stroke, Writing
 from leaderboard.charts.svg import LIGHT, draw_file
 from leaderboard.charts.text import SIZE
 
 REGULAR, BOLD = "Open Sans", "Open Sans Bold"
 POINTS = 0.75  # points a pixel
 ZOOM = 2  # pixels of a PNG for each of the drawing: sharp in print and on fine screens
-DASHES: dict[Dash, list[float]] = {"": [], "dash": [6, 4], "dot": [2, 3]}
 
 
 @cache
@@ -93,7 +92,7 @@ def draw_shapes(canvas: Canvas, shapes: tuple[Shape, ...], height: float, site: 
 def _set_line(canvas: Canvas, ink: Ink, width: float, dash: Dash) -> None:
     canvas.setStrokeColor(HexColor(LIGHT[ink]))
     canvas.setLineWidth(width)
-    canvas.setDash(DASHES[dash])
+    canvas.setDash(list(DASHES[dash]))
 
 
 def _fill(canvas: Canvas, ink: Ink | None, opacity: float) -> None:

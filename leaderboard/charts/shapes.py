@@ -5,6 +5,7 @@ from typing import NamedTuple
 from leaderboard.charts.figure import Anchor, Dash, Ink
 
 Place = tuple[float, float]
+DASHES: dict[Dash, tuple[int, ...]] = {"": (), "dash": (6, 4), "dot": (2, 3)}  # pixels with and without the line
 
 
 class Stroke(NamedTuple):

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from itertools import groupby
 from xml.sax.saxutils import escape, quoteattr
 
-from leaderboard.charts.figure import NARROW, Chart, Dash, Ink
+from leaderboard.charts.figure import NARROW, Chart, Ink
 from leaderboard.charts.layout import arrange_chart
-from leaderboard.charts.shapes import Disc, Place, Polygon, Shape, Sketch, Specks, Stroke, Writing
+from leaderboard.charts.shapes import DASHES, Disc, Place, Polygon, Shape, Sketch, Specks, Stroke, Writing
 from leaderboard.charts.text import SIZE
 from leaderboard.xml import sayable
 
 FAMILY = "Open Sans, system-ui, Segoe UI, Liberation Sans, Arial, sans-serif"
-DASHES: dict[Dash, str] = {"dash": "6 4", "dot": "2 3"}
 # The light colours of the stylesheet, for what leaves the page.
 LIGHT = {
     Ink.INK: "#1d1f23",
@@ -80,7 +79,8 @@ def _draw_group(key: str, shapes: list[Shape], colours: dict[Ink, str], site: st
 def _draw_shape(shape: Shape, colours: dict[Ink, str]) -> str:
     match shape:
         case Stroke():
-            dash = f' stroke-dasharray="{DASHES[shape.dash]}"' if shape.dash else ""
+            lengths = " ".join(map(str, DASHES[shape.dash]))
+            dash = f' stroke-dasharray="{lengths}"' if lengths else ""
             tag, rest = "path", f'd="{_trace(shape.places)}" fill="none" stroke="{colours[shape.ink]}"'
             rest += f' stroke-width="{shape.width:g}"{dash}'
         case Polygon():

@@ -223,8 +223,10 @@ def test_files_stand_alone_in_the_light_theme_and_their_links_are_whole():
     assert re.search(r'<svg [^>]*width="960" height="\d+"', text)
 
 
-def test_lines_are_dashed_alike_in_every_form():
-    assert {dash: " ".join(map(str, lengths)) for dash, lengths in pdf.DASHES.items() if dash} == svg.DASHES
+@pytest.mark.parametrize(("dash", "lengths"), [("", None), ("dash", "6 4"), ("dot", "2 3")])
+def test_a_line_in_svg_has_its_dashes(dash, lengths):
+    line = svg._draw_shape(Stroke(((0, 0), (10, 10)), Ink.INK, 2.5, dash), LIGHT)
+    assert ElementTree.fromstring(line).get("stroke-dasharray") == lengths
 
 
 @pytest.mark.parametrize(("dash", "operators"), [("", "[] 0 d"), ("dash", "[6 4] 0 d"), ("dot", "[2 3] 0 d")])
