@@ -98,7 +98,8 @@ def test_a_person_signs_up_submits_a_hub_model_and_it_is_ranked(visit, letters, 
     assert send(other, TITLE).model.kind == "masked"
     plain.close()
 
-    # What the workers would do.
+    # What the workers would do; the page of the submission would make itself anew as it is left.
+    page.goto("/about/")
     scoring = submission.scorings.get()
     collect.collect(scoring.run)
     scoring.refresh_from_db()

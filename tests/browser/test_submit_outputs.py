@@ -58,8 +58,7 @@ def test_a_person_is_told_what_is_wrong_at_the_field_then_in_the_file_and_then_i
     choose(json_lines([*rows[1:], {**rows[1], "id": "foreign"}]))
     page.get_by_role("button", name="Send the outputs").click()
     page.wait_for_url("**/submissions/*/")
-    tasks.read_submission(Reading.objects.get().pk)
-    page.reload()
+    tasks.read_submission(Reading.objects.get().pk)  # and the page makes itself anew
     row = page.get_by_role("row").filter(has_text="id or prompt of another set")
     expect(row).to_contain_text(f"line {len(rows)}")
     expect(row).to_contain_text("use the ids of the template")
@@ -74,6 +73,7 @@ def test_a_person_is_told_what_is_wrong_at_the_field_then_in_the_file_and_then_i
     page.wait_for_url("**/submissions/*/")
     tasks.read_submission(Reading.objects.latest("pk").pk)
     living.drain()
+    expect(page.locator(".state")).to_contain_text("Ranked")  # the page is still from now on
     assert Submission.objects.latest("pk").model == LanguageModel.objects.get(source="uploaded")
     page.goto("/rankings/?metric=safety-starter")
     ranked = page.get_by_role("row").filter(has_text="Closed 4")
