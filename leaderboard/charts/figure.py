@@ -90,14 +90,14 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Many values, too many to be told apart."""
+    """Values that may be too many to be told apart."""
 
     x: Sequence[float]
     y: Sequence[float]
     titles: Sequence[str]
-    ink: Ink = Ink.FIRST
-    size: float = 2.0
-    opacity: float = 0.5
+    ink: Ink
+    size: float
+    opacity: float
 
 
 @dataclass(frozen=True, slots=True)

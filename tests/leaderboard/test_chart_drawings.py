@@ -216,6 +216,14 @@ def test_dots_are_round_and_let_others_show_through():
     assert 0 < float(dots["opacity"]) < 1
 
 
+@pytest.mark.parametrize(("count", "width"), [(100, "7"), (101, "4")])
+def test_few_dots_are_larger_than_many(count, width):
+    series = [Series("texts", [0.5] * count, [0.5] * count, ["one"] * count, small=True)]
+    chart = scatter_chart("dots", [ScatterPanel("Scores", series)], "Score", "words", (0, 1))
+    widths = [path.get("stroke-width") for path in parse(draw_file(chart)).iter(f"{SVG}path") if path.get("opacity")]
+    assert widths == [width]
+
+
 def test_files_stand_alone_in_the_light_theme_and_their_links_are_whole():
     text = draw_file(large(), "https://board.example")
     assert "var(" not in text
@@ -226,7 +234,7 @@ def test_files_stand_alone_in_the_light_theme_and_their_links_are_whole():
 @pytest.mark.parametrize(("dash", "lengths"), [("", None), ("dash", "6 4"), ("dot", "2 3")])
 def test_a_line_in_svg_has_its_dashes(dash, lengths):
     line = svg._draw_shape(Stroke(((0, 0), (10, 10)), Ink.INK, 2.5, dash), LIGHT)
-    assert ElementTree.fromstring(line).get("stroke-dasharray") == lengths
+    assert parse(line).get("stroke-dasharray") == lengths
 
 
 @pytest.mark.parametrize(("dash", "operators"), [("", "[] 0 d"), ("dash", "[6 4] 0 d"), ("dot", "[2 3] 0 d")])
