@@ -14,7 +14,7 @@ COLOURS = (Ink.FIRST, Ink.SECOND, Ink.QUIET)
 MOST_GROUPS = len(SYMBOLS)  # which can be told apart
 HEIGHT, PANEL_HEIGHT = 340, 280  # pixels: of a plot alone, and of one of several
 FEW = 100  # dots, of which each can still be told apart
-OF_FEW, OF_MANY = {"size": 3.5, "opacity": 0.8}, {"size": 2.0, "opacity": 0.5}
+LARGE_DOTS, SMALL_DOTS = {"size": 3.5, "opacity": 0.8}, {"size": 2.0, "opacity": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _draw_series(series: Series, symbol: str, ink: Ink) -> Iterator[Mark]:
     if series.joined:
         yield Line(series.x, series.y, ink, 1.25)
     if series.small:
-        yield Dots(series.x, series.y, series.titles, ink, **(OF_FEW if len(series.x) <= FEW else OF_MANY))
+        yield Dots(series.x, series.y, series.titles, ink, **(LARGE_DOTS if len(series.x) <= FEW else SMALL_DOTS))
         return
     names, links = series.names or [""] * len(series.x), series.links or [""] * len(series.x)
     for x, y, title, name, link in zip(series.x, series.y, series.titles, names, links, strict=True):
