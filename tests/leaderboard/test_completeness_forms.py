@@ -194,6 +194,11 @@ def test_moderators_read_each_field_of_the_form_of_outputs(prompts):
     assert prompts.title in text
 
 
+def test_what_a_submission_holds_twice_is_told_once():
+    payload = {"said": {"made_with": "Basalt 3"}, "provenance": {"made_with": "Basalt 3", "file": "slate.jsonl"}}
+    assert read_by_moderators("outputs", payload) == "Basalt 3\nslate.jsonl"
+
+
 def test_moderators_read_each_field_of_the_form_of_logs(prompts, monkeypatch):
     values = {
         **CARD_VALUES,

@@ -425,7 +425,8 @@ def read_contents(submission: Submission, titles: dict[str, str] | None = None) 
         if value:
             filled_in.append(SubmittedField(label, str(value)))
     rest = {name: value for name, value in payload.items() if name not in LABELS}
-    return Contents(filled_in, [SubmittedField(label, text) for label, text in _flatten("", rest) if text])
+    findings = dict.fromkeys(_flatten("", rest))  # what is noted in two places is said once
+    return Contents(filled_in, [SubmittedField(label, text) for label, text in findings if text])
 
 
 def _flatten(name: str, value: object) -> list[tuple[str, str]]:
