@@ -23,6 +23,7 @@ from leaderboard.models.work import WaitsFor
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.control import choose_items, instrument_environment, instrument_of, scores_artefact
 from leaderboard.services.leases import Deferred, Lease
+from leaderboard.services.locks import lock_version
 from leaderboard.services.policies import policy_of, thresholds_of
 from leaderboard.services.submission_log import say_to_version
 from leaderboard.services.versions import bind_anew
@@ -51,13 +52,16 @@ def ensure_control_set(
     Raises Deferred until all replicates are made, and while the scorer is not steady enough to open a version on: the
     reason says which. Raises ScorerUnavailable; ScorerChanged where another scorer than the version's has made numbers.
     """
-    control = ControlSet.objects.filter(metric_version=version).first()
-    if control:
+    if control := find_control_set(version):
         return control
     scorers.look_again()  # what a worker has loaded may be another one by now
     instrument = instrument_of(version, scoring)
     opening = begin(version, instrument, scoring)
     with hold_opening(opening):
+        if control := find_control_set(version):  # another worker froze it while this one loaded the scorer
+            opening.delete()
+            return control
+        begin_anew_if_changed(opening, instrument)
         while (number := opening.replicates.count()) < opening.wanted:
             wait_until(due_at(opening, instrument), progress_of(opening), WaitsFor.OPENING)
             if lease:
@@ -67,8 +71,13 @@ def ensure_control_set(
         return freeze(opening, instrument)
 
 
+def find_control_set(version: MetricVersion) -> ControlSet | None:
+    """The frozen control set of `version`, as the database has it now."""
+    return ControlSet.objects.filter(metric_version=version).first()
+
+
 def begin(version: MetricVersion, instrument: Instrument, scoring: Scoring | None) -> Opening:
-    """The opening of `version`; it begins again where its replicates are of another scorer than the current one."""
+    """The opening of `version`, made where there is none."""
     opening = Opening.objects.filter(metric_version=version).first()
     if opening is None:
         items = choose_items(version, instrument)
@@ -81,11 +90,16 @@ def begin(version: MetricVersion, instrument: Instrument, scoring: Scoring | Non
             "environment": instrument_environment(),
         }
         opening = Opening.objects.get_or_create(metric_version=version, defaults=values)[0]
+    return opening
+
+
+def begin_anew_if_changed(opening: Opening, instrument: Instrument) -> None:
+    """Drop the replicates of another scorer than the current one."""
+    opening.refresh_from_db()
     if opening.fingerprint != instrument.fingerprint:
         opening.replicates.all().delete()
         opening.fingerprint, opening.environment = instrument.fingerprint, instrument_environment()
         opening.save(update_fields=["fingerprint", "environment"])
-    return opening
 
 
 @contextmanager
@@ -114,8 +128,9 @@ def progress_of(opening: Opening) -> str:
 
 
 def extend_hold(opening: Opening) -> None:
-    """Hold the opening for another lease."""
-    Opening.objects.filter(pk=opening.pk).update(not_before=from_now(settings.LEASE_SECONDS))
+    """Hold the opening for another lease. Raises Deferred where another worker has brought it to its end."""
+    if not Opening.objects.filter(pk=opening.pk).update(not_before=from_now(settings.LEASE_SECONDS)):
+        raise Deferred(0)
 
 
 def wait_until(moment: datetime | None, reason: str, waits_for: str) -> None:
@@ -147,7 +162,10 @@ def score_once(opening: Opening, instrument: Instrument, number: int, scoring: S
 
 
 def freeze(opening: Opening, instrument: Instrument) -> ControlSet:
-    """Freeze the replicates as a control set and resume waiting work. Raises Deferred where the scorer is unsteady."""
+    """Freeze the replicates as a control set and resume waiting work. Raises Deferred where the scorer is unsteady.
+
+    A control set that another worker froze meanwhile stays: entries may be scored under it by now.
+    """
     version = opening.metric_version
     tables = [artefacts.load(replicate.artefact) for replicate in opening.replicates.select_related("artefact")]
     try:
@@ -158,18 +176,19 @@ def freeze(opening: Opening, instrument: Instrument) -> ControlSet:
         raise refuse(opening, str(error)) from error
     stored_reference = store_reference(tables[0]["id"].to_pylist(), reference, attributes_of(tables[0]))
     with transaction.atomic():
-        if instrument.binding:
-            bind_anew(version, opening.fingerprint)
-        control, _ = ControlSet.objects.get_or_create(
-            metric_version=version,
-            defaults={
-                "items": opening.items,
-                "reference": stored_reference,
-                "noise": reference.noise,
-                "fingerprint": opening.fingerprint,
-                "environment": opening.environment,
-            },
-        )
+        version = lock_version(version.pk)
+        control = find_control_set(version)
+        if control is None:
+            if instrument.binding:
+                bind_anew(version, opening.fingerprint)
+            control = ControlSet.objects.create(
+                metric_version=version,
+                items=opening.items,
+                reference=stored_reference,
+                noise=reference.noise,
+                fingerprint=opening.fingerprint,
+                environment=opening.environment,
+            )
         Opening.objects.filter(pk=opening.pk).delete()
         scorings = version.scorings.filter(waits_for__in=[WaitsFor.OPENING, WaitsFor.STEADINESS])
         scorings.filter(state=Work.State.QUEUED).update(not_before=None, reason="", waits_for="")
@@ -179,7 +198,8 @@ def freeze(opening: Opening, instrument: Instrument) -> ControlSet:
 def refuse(opening: Opening, reason: str) -> Deferred:
     """Drop the replicates, to begin again after a growing pause; returns the error to raise."""
     opening.replicates.all().delete()
-    Opening.objects.filter(pk=opening.pk).update(refusals=F("refusals") + 1, reason=reason)
+    if not Opening.objects.filter(pk=opening.pk).update(refusals=F("refusals") + 1, reason=reason):
+        return Deferred(0)  # another worker brought it to its end
     opening.refresh_from_db()
     version = opening.metric_version
     log.warning("%s: not opened: %s", version, reason)

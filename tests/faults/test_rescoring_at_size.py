@@ -217,6 +217,7 @@ def test_two_hundred_entries_are_rescored_once_each_whatever_is_killed_meanwhile
         machines = Machines(stack, generator, **environment)
         wait_until(lambda: published(metric, 2), LONGEST)
         before = metric.current_version()
+        assert list(before.scorings.exclude(state=Work.State.DONE).values_list("model__slug", "reason")) == []
         assert before.standings.values("model").distinct().count() == ENTRANTS
         entered = time.monotonic()
 

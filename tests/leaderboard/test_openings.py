@@ -7,10 +7,14 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, ControlSet, Opening, Replicate, Rescoring, Work
-from leaderboard.services import artefacts, checks
+from leaderboard.models import ControlCheck, ControlSet, MetricVersion, Opening, Replicate, Rescoring, Work
+from leaderboard.models.clock import from_now
+from leaderboard.services import artefacts, checks, openings, scorers
 from leaderboard.services.checks import due_trigger, perform, request_check
 from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.leases import Deferred
+from leaderboard.services.openings import ensure_control_set
+from leaderboard.services.versions import keep_attributes
 from scoring.metrics import instruments
 from scoring.metrics.formulas import values_of
 from scoring.refusals import Refused
@@ -297,3 +301,105 @@ def test_a_killed_worker_costs_one_replicate_and_others_wait_no_longer_than_its_
     scoring.refresh_from_db()
     assert scoring.state == Work.State.DONE
     assert made >= 1
+
+
+def open_elsewhere(version: MetricVersion) -> ControlSet:
+    """Have another worker open the version, and note what the scorer declares before it scores an entry."""
+    version = MetricVersion.objects.get(pk=version.pk)
+    control = ensure_control_set(version)
+    keep_attributes(version, scorers.scorer_of(version).attributes)
+    return control
+
+
+def test_a_worker_that_loads_the_scorer_while_another_opens_the_version_opens_it_no_second_time(
+    tmp_path, db, stage, settings, monkeypatch
+):
+    settings.OPENING_REPLICATES = 2
+    metric = small_metric(tmp_path)
+    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
+    load, score_once, controls, numbers = openings.instrument_of, openings.score_once, [], []
+
+    def score_and_count(opening, instrument, number, scoring):
+        numbers.append(number)
+        score_once(opening, instrument, number, scoring)
+
+    def load_slowly(*args):
+        monkeypatch.setattr(openings, "instrument_of", load)
+        controls.append(open_elsewhere(version))
+        return load(*args)
+
+    monkeypatch.setattr(openings, "instrument_of", load_slowly)
+    monkeypatch.setattr(openings, "score_once", score_and_count)
+    assert ensure_control_set(version) == controls[0]
+    assert numbers == [0, 1]
+    assert not Opening.objects.exists()
+    version.refresh_from_db()
+    assert [attribute.name for attribute in version.declared] == ["toxicity"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("replicates", [1, 2], ids=["at the last replicate", "before it"])
+def test_a_worker_whose_hold_ran_out_leaves_the_version_as_another_opened_it(
+    tmp_path, transactional_db, stage, settings, replicates
+):
+    settings.OPENING_REPLICATES = replicates
+    metric = small_metric(tmp_path)
+    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
+    controls = []
+
+    def take_over(values):
+        if Opening.objects.update(not_before=from_now(-1)):  # its texts are chosen, and scored for the first time
+            stage.noise = None
+            controls.append(open_elsewhere(version))
+        return np.zeros_like(values)
+
+    stage.noise = take_over
+    with pytest.raises(Deferred):
+        ensure_control_set(version)
+    assert [*ControlSet.objects.all()] == controls
+    assert not Opening.objects.exists()
+    assert not Replicate.objects.exists()
+    version.refresh_from_db()
+    assert [attribute.name for attribute in version.declared] == ["toxicity"]
+
+
+def test_a_control_set_that_another_worker_froze_meanwhile_stays_with_what_is_scored_under_it(
+    tmp_path, db, stage, settings, monkeypatch
+):
+    settings.OPENING_REPLICATES = 1
+    metric = small_metric(tmp_path)
+    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
+    store, controls = openings.store_reference, []
+
+    def store_slowly(*args):
+        monkeypatch.setattr(openings, "store_reference", store)
+        Opening.objects.update(not_before=from_now(-1))
+        controls.append(open_elsewhere(version))
+        return store(*args)
+
+    monkeypatch.setattr(openings, "store_reference", store_slowly)
+    assert ensure_control_set(version) == controls[0]
+    assert not Opening.objects.exists()
+    version.refresh_from_db()
+    assert [attribute.name for attribute in version.declared] == ["toxicity"]
+
+
+def test_a_worker_that_finds_too_few_replicates_of_an_opening_that_has_ended_refuses_nothing(
+    tmp_path, db, stage, settings, monkeypatch
+):
+    settings.OPENING_REPLICATES = 1
+    metric = small_metric(tmp_path)
+    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
+    freeze, controls = openings.freeze, []
+
+    def freeze_late(*args):
+        monkeypatch.setattr(openings, "freeze", freeze)
+        Opening.objects.update(not_before=from_now(-1))
+        controls.append(open_elsewhere(version))
+        return freeze(*args)
+
+    monkeypatch.setattr(openings, "freeze", freeze_late)
+    with pytest.raises(Deferred) as wait:
+        ensure_control_set(version)
+    assert (wait.value.seconds, wait.value.reason) == (0, "")
+    assert [*ControlSet.objects.all()] == controls
