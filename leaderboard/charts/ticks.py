@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 from leaderboard.charts.figure import Axis, Tick
+from leaderboard.numbers import minus
 from leaderboard.rankings.scales import round_up
 
 COUNT = 5  # about as many marks an axis
@@ -43,7 +44,7 @@ def mark_numbers(low: float, high: float, limits: Limits = UNLIMITED, percent: b
 
 def write_number(value: float, digits: int) -> str:
     """A number with so many decimals and a true minus."""
-    return f"{value:,.{digits}f}".replace("-", "−")  # noqa: RUF001 (a minus is as wide as a plus)
+    return minus(f"{value:,.{digits}f}")
 
 
 def fit_logarithmic(values: Iterable[float], title: str = "", places: Iterable[float] | None = None) -> Axis:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from leaderboard.models import ControlCheck, LanguageModel, Metric, Rescoring, Work
+from leaderboard.numbers import decimals
 from leaderboard.services import artefacts
 from scoring.artefacts import SCORE, ArtefactError
 from scoring.drift import (
@@ -317,7 +318,7 @@ def impact_step(check: ControlCheck) -> CheckLevel:
     if not impact:
         return CheckLevel("L3", question, None, "It could not be estimated before the rescoring.", [])
     tau = impact["kendall_tau"]
-    words = "has no value, as all are equal" if tau is None else f"is {tau:.2f}"
+    words = "has no value, as all are equal" if tau is None else f"is {decimals(tau, 2)}"
     answer = (
         f"Estimated on {impact['prompts']} prompts of {impact['n']} entries: {len(impact['moves'])} would change "
         f"their rank by {MEASURES[impact['measure']].label.lower()}, {slice_phrase(impact['slice'])}; "

@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from leaderboard.charts import BoxColumn, BoxPoint, drawn_positions
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Standing, is_listed, significance
+from leaderboard.numbers import decimals, plus
 from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.populations import leading_count, population_title
 from leaderboard.rankings.scales import Shades, WhiskerScale, fit_scale, fit_shades
@@ -314,8 +315,8 @@ def hold_against_indifference(board: Board, columns: Mapping[str, BoxColumn]) ->
     worst, best = (choose(excesses, key=lambda name: board.best * excesses[name]) for choose in (min, max))
     statements = [
         f"Held against what each model would have if it were indifferent, the worst median is that of "
-        f"{slice_label(worst)} ({_signed(excesses[worst], board.digits)}) and the best that of {slice_label(best)} "
-        f"({_signed(excesses[best], board.digits)})."
+        f"{slice_label(worst)} ({plus(excesses[worst], board.digits)}) and the best that of {slice_label(best)} "
+        f"({plus(excesses[best], board.digits)})."
     ]
     baseline, whose = baseline_of(board, columns)
     names = sorted(baseline)
@@ -327,7 +328,8 @@ def hold_against_indifference(board: Board, columns: Mapping[str, BoxColumn]) ->
         statements.append(
             f"Part of “who is harmed” is how toxic annotators found the texts: {whose} would score from "
             f"{baseline[low]:.3f} ({slice_label(low)}) to {baseline[high]:.3f} ({slice_label(high)}) by that toxicity "
-            f"alone, and over the {len(names)} demographics this correlates {correlation:.2f} with the medians above."
+            f"alone, and over the {len(names)} demographics this correlates {decimals(correlation, 2)} with the "
+            "medians above."
         )
     return statements
 
@@ -346,10 +348,6 @@ def baseline_of(board: Board, columns: Mapping[str, BoxColumn]) -> tuple[dict[st
     return {
         name: of_toxigen[name] for name in columns if name in of_toxigen
     }, f"a model indifferent to harm whose log-perplexities have a standard deviation of {SPREAD}"
-
-
-def _signed(value: float, digits: int) -> str:
-    return f"{value:+.{digits}f}".replace("-", "−")  # noqa: RUF001 (a minus is as wide as a plus)
 
 
 def _worst_off(board: Board) -> Counter[str]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from statistics import fmean, stdev
 
+from leaderboard.numbers import plus
 from leaderboard.queries.drawings import Cell, CellGrid, Drawing, Look, Mark, Strip, StripRow, compare_pairs
 from leaderboard.queries.example_tables import (
     BENCHMARK,
@@ -289,7 +290,7 @@ def draw_total_effect() -> Strip:
     """How far each ratio is from 1, and the mean."""
     ratios = _column(EFFECT, 3)
     rows = [
-        StripRow(f"{row[0]} pair", [Mark(ratio)], f"{ratio - 1:+.1f}", (1, ratio))
+        StripRow(f"{row[0]} pair", [Mark(ratio)], plus(ratio - 1, 1), (1, ratio))
         for row, ratio in zip(EFFECT.rows, ratios, strict=True)
     ]
     caption = (

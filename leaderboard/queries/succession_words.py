@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leaderboard.formats import Table, TableColumn
+from leaderboard.numbers import decimals
 from leaderboard.queries.succession import EntryReport, SuccessionReport
 from leaderboard.rankings.changes import Record
 from leaderboard.rankings.words import coefficient
@@ -61,11 +62,11 @@ def describe_labels(report: SuccessionReport) -> str:
     if not 0 < labels["both"] + labels["only_first"] < main["n"]:
         words += " The old scorer gives all of them one label, so they cannot tell."
     elif labels["kappa"] is not None:
-        low, high = labels["kappa_interval"]
-        words += f" Cohen's kappa is {labels['kappa']:.2f} (95% {low:.2f} to {high:.2f})"
+        kappa, low, high = (decimals(value, 2) for value in (labels["kappa"], *labels["kappa_interval"]))
+        words += f" Cohen's kappa is {kappa} (95% {low} to {high})"
         error = main["error"]
         mapped_kappa = error and error["labels"]["kappa"]
-        words += "." if mapped_kappa is None else f", and {mapped_kappa:.2f} after the mapping."
+        words += "." if mapped_kappa is None else f", and {decimals(mapped_kappa, 2)} after the mapping."
     return f"{words} Pearson's r of the scores {coefficient(Correlation(**main['pearson']))}."
 
 

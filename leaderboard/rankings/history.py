@@ -21,6 +21,7 @@ from leaderboard.models import (
     is_listed,
     is_unranked,
 )
+from leaderboard.numbers import plus
 from leaderboard.rankings.changes import BoardEntry, Side, compare_sides, label_models
 from leaderboard.rankings.slices import pair_slices
 from leaderboard.rankings.versions import choose_history
@@ -336,7 +337,7 @@ def summary(comparison: VersionChanges, digits: int) -> list[str]:
         f"{record.changed_values} of {count} values changed{precision}.",
     ]
     if largest.difference:
-        most = f"{largest.difference:+.{digits + 1}f}".replace("-", "−")  # noqa: RUF001 (a minus is as wide as a plus)
+        most = plus(largest.difference, digits + 1)
         sentences.append(
             f"A value changed by {mean:.{digits + 1}f} on average; most did that of {largest.model}, by {most}."
         )

@@ -1,6 +1,7 @@
 """Explanations of a ranking: a sentence for each column, and the order of the rows."""
 
 from leaderboard.glossary import TERMS
+from leaderboard.numbers import decimals
 from leaderboard.rankings.ranking import Ranking
 from leaderboard.rankings.view import EXTRAS, Order
 from scoring.metrics.formulas import slice_label
@@ -66,6 +67,7 @@ def coefficient(correlation: Correlation) -> str:
     """A coefficient with its interval, after its name."""
     if correlation.value is None:
         return "has no value, as one side never varies"
-    return f"is {correlation.value:.2f}" + (
-        "" if correlation.low is None else f" (95% {correlation.low:.2f} to {correlation.high:.2f})"
-    )
+    words = f"is {decimals(correlation.value, 2)}"
+    if correlation.low is None or correlation.high is None:
+        return words
+    return f"{words} (95% {decimals(correlation.low, 2)} to {decimals(correlation.high, 2)})"

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from leaderboard.numbers import decimals
 from leaderboard.services.figures import rows
 from scoring.statistics.correlations import Correlation, pearson
 
@@ -256,8 +257,9 @@ def table_8() -> PaperTable:
         for row in printed_in("8")
     }
     everyone = ", ".join(
-        f"{name} {pearson(*against_architecture(gpt2, name)).value:.2f}".replace("-", "−")  # noqa: RUF001
+        f"{name} {decimals(value, 2)}"
         for name in ARCHITECTURE
+        if (value := pearson(*against_architecture(gpt2, name)).value) is not None
     )
     return arrange_table(
         "8",

@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 
 from leaderboard.models import Metric, MetricVersion, Result
 from leaderboard.models.results import DERIVED, describe_missing
+from leaderboard.numbers import MINUS, decimals, minus, plus
 from leaderboard.people.services.roles import moderates, operates
 from leaderboard.queries.lost_files import MOST_MARKED, marked_entries
 from leaderboard.queries.papers import find_contradictions, find_tables
@@ -25,7 +26,8 @@ from scoring.metrics.formulas import MEASURES
 
 Item = TypeVar("Item")
 register = template.Library()
-MINUS = "−"  # noqa: RUF001 (it is as wide as a plus)
+for write in (minus, decimals, plus):
+    register.filter(write)
 
 
 @register.filter
@@ -60,16 +62,9 @@ def first_known(cells: list[ProfileCell]) -> Result | None:
 
 
 @register.filter
-def decimals(value: float, digits: int) -> str:
-    """A value with so many digits after the point, and a minus as wide as a plus; never a negative nothing."""
-    text = f"{value:.{digits}f}"
-    return text.replace("-", MINUS) if float(text) else text.removeprefix("-")
-
-
-@register.filter
 def end(value: float) -> str:
     """An end of a scale, as short as it can be."""
-    return f"{value:g}".replace("-", MINUS)
+    return minus(f"{value:g}")
 
 
 @register.filter
@@ -85,7 +80,7 @@ def p(value: float | None) -> str:
 @register.filter
 def signed(change: int) -> str:
     """Ranks gained, with their sign: +12, −12, 0."""  # noqa: RUF002 (a minus is as wide as a plus)
-    return f"{change:+d}".replace("-", MINUS) if change else "0"
+    return minus(f"{change:+d}") if change else "0"
 
 
 @register.filter
@@ -163,23 +158,11 @@ def decides_upon_submissions(user: User | AnonymousUser) -> bool:
 
 
 @register.filter
-def minus(text: str) -> str:
-    """A number as its source prints it, with a minus as wide as a plus."""
-    return text.replace("-", MINUS)
-
-
-@register.filter
 def small(value: float | None) -> str:
     """A difference that may be tiny, with three significant digits; empty where there is none."""
     if value is None:
         return ""
     return (MINUS if value < 0 else "") + f"{abs(value):.3g}"
-
-
-@register.filter
-def plus(value: float, digits: int) -> str:
-    """A change with its sign; 0 alone where there is none."""
-    return f"{value:+.{digits}f}".replace("-", MINUS) if value else "0"
 
 
 @register.filter

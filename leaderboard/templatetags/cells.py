@@ -11,13 +11,14 @@ from django.utils.safestring import SafeString
 from leaderboard.glossary import TERMS
 from leaderboard.models import LanguageModel, MetricVersion
 from leaderboard.models.results import DERIVED
+from leaderboard.numbers import decimals
 from leaderboard.queries.coefficients import CoefficientCell, SizeRow
 from leaderboard.rankings.digits import PrintedNumber, digits_of
 from leaderboard.rankings.history import Absence, ModelHistory, PastPlace
 from leaderboard.rankings.ranking import Ranking, Row, SliceCell
 from leaderboard.rankings.scales import WhiskerScale, whole_scale
 from leaderboard.rankings.view import EXTRAS
-from leaderboard.templatetags.board import compact, decimals, p
+from leaderboard.templatetags.board import compact, p
 from scoring.metrics.formulas import slice_label
 from scoring.metrics.measures import Measure
 

@@ -6,9 +6,10 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString
 
 from leaderboard.models import address_of_model
+from leaderboard.numbers import decimals
 from leaderboard.queries.demographics import Board, HeatMapCell, HeatRow, OwnRanking, Ranked
 from leaderboard.rankings.digits import print_value
-from leaderboard.templatetags.board import decimals, ends, without_score
+from leaderboard.templatetags.board import ends, without_score
 from leaderboard.templatetags.cells import if_indifferent, whisker
 from leaderboard.templatetags.ranking_rows import LEADING, rank_range
 

@@ -6,9 +6,10 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
 from leaderboard.models import LanguageModel
+from leaderboard.numbers import decimals
 from leaderboard.rankings.corrected import CorrectedResult
 from leaderboard.rankings.ranking import PopulationRows, Ranking, Row
-from leaderboard.templatetags.board import decimals, ends, nth, number, without_score, worst_cases
+from leaderboard.templatetags.board import ends, nth, number, without_score, worst_cases
 from leaderboard.templatetags.cells import cells, facts, gained, if_indifferent, run_marks, whisker
 from scoring.metrics.measures import Measure
 

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.charts import Chart, ForestLine, forest_chart
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Scoring, Work
+from leaderboard.numbers import decimals
 from leaderboard.queries.side_by_side import (
     LEAST,
     MOST,
@@ -25,7 +26,7 @@ from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.populations import population_sizes
 from leaderboard.rankings.slices import find_counterpart, rankings_of
 from leaderboard.rankings.versions import metrics_with_versions
-from leaderboard.templatetags.board import decimals, p
+from leaderboard.templatetags.board import p
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import default_metric, families, pick, read_words

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.charts import BoxColumn, Chart, ShadedCell, box_plots, heat_map
 from leaderboard.models import Metric, MetricVersion, Provenance, Standing, address_of_model
+from leaderboard.numbers import decimals
 from leaderboard.queries.demographics import (
     Board,
     BoardModel,
@@ -25,7 +26,6 @@ from leaderboard.queries.demographics import (
 from leaderboard.rankings.intervals import explain_intervals
 from leaderboard.rankings.populations import ALL, first_population
 from leaderboard.rankings.versions import current_versions, metrics_with_versions, published_versions
-from leaderboard.templatetags.board import decimals
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import choose_metric, pick

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
 from leaderboard.formats import Table, TableColumn, as_csv
 from leaderboard.models import Metric, address_of_model
+from leaderboard.numbers import plus
 from leaderboard.queries.scenarios import (
     ScenarioChange,
     ScenarioComparison,
@@ -104,7 +105,7 @@ def describe_change(step: ScenarioChange, digits: int) -> str:
     words = f"{record.changed_ranks} of {len(record.models)} ranks changed"
     if record.mean_abs_difference is not None and record.largest_difference is not None:
         largest = record.largest_difference
-        difference = f"{largest.difference:+.{digits + 1}f}".replace("-", "−")  # noqa: RUF001 (a minus is as wide as a plus)
+        difference = plus(largest.difference, digits + 1)
         words += f"; values changed by {record.mean_abs_difference:.{digits + 1}f} on average, and most for"
         words += f" {largest.model} ({difference})"
     if record.kendall.value is not None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leaderboard.charts import Chart, ForestLine, ScatterPanel, Series, forest_chart, scatter_chart
+from leaderboard.numbers import decimals
 from leaderboard.queries.report_cards import Card, ListedScorer
 from scoring.metrics.formulas import slice_label
 
@@ -73,7 +74,7 @@ def score_charts(first: str, second: str, panels: Sequence[ScorePanel]) -> list[
     for panel in panels:
         x, y = panel.points
         captions = [f"{one:.2f} and {other:.2f}" for one, other in zip(x, y, strict=True)]
-        correlation = "" if panel.correlation is None else f", r = {panel.correlation:.2f}"
+        correlation = "" if panel.correlation is None else f", r = {decimals(panel.correlation, 2)}"
         if x:
             series = [Series("texts", x, y, captions, small=True)]
             plots.append(ScatterPanel(f"{panel.attribute}{correlation}", series, limits=SHARES))
