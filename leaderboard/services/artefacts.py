@@ -15,6 +15,8 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 from django.core.files import File
 from django.core.files.base import ContentFile
+from django.db import transaction
+from django.db.models import ProtectedError
 
 from leaderboard.models import Artefact, AuditVerb
 from leaderboard.models.clock import database_now
@@ -63,26 +65,43 @@ def require_storage() -> None:
 
 
 def store(table: pa.Table, kind: str) -> Artefact:
-    """Keep `table` for ever, named by the hash of its bytes.
-
-    Storing the same bytes again changes nothing, unless the file was lost: then it is written again.
-    """
+    """Keep `table` for ever, as `store_file` does."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.parquet"
         artefacts.write(table, kind, path)
-        draft = Artefact(
-            sha256=artefacts.sha256(path),
-            kind=kind,
-            rows=table.num_rows,
-            size=path.stat().st_size,
-            schema_version=artefacts.SCHEMA_VERSION,
-        )
-        if not is_whole(draft):
-            move_in(path, draft.storage_name)
-    values = {field: getattr(draft, field) for field in ("kind", "rows", "size", "schema_version")}
-    artefact = Artefact.objects.get_or_create(sha256=draft.sha256, defaults=values)[0]
+        return store_file(path, kind, table.num_rows, artefacts.SCHEMA_VERSION)
+
+
+def store_file(path: Path, kind: str = Artefact.FILE, rows: int = 0, schema_version: int = 1) -> Artefact:
+    """Keep a file for ever, named by the hash of its bytes.
+
+    Storing the same bytes again changes nothing, unless the file was lost: then it is written again.
+    """
+    values = {"kind": kind, "rows": rows, "size": path.stat().st_size, "schema_version": schema_version}
+    draft = Artefact(sha256=artefacts.sha256(path), **values)
+    artefact = Artefact.objects.filter(sha256=draft.sha256).first()
+    if not is_whole(artefact or draft):
+        move_in(path, (artefact or draft).storage_name)
+    if artefact is None:
+        artefact = Artefact.objects.get_or_create(sha256=draft.sha256, defaults=values)[0]
     note_state(artefact, Artefact.State.WHOLE)
     return artefact
+
+
+def forget(artefact: Artefact) -> None:
+    """Delete a file that nothing refers to, with its row. Raises StorageAway, OSError.
+
+    The file goes while the row is locked: whoever stores the same bytes meanwhile finds a row that the database lets
+    nobody refer to any more, or neither row nor file. A file that went later could be one that was just stored again.
+    """
+    try:
+        with transaction.atomic():
+            row = Artefact.objects.select_for_update().filter(pk=artefact.pk).first()
+            if row is not None:
+                row.delete()
+                board_storage().delete(row.storage_name)
+    except ProtectedError:
+        return
 
 
 def is_stored(artefact: Artefact) -> bool:

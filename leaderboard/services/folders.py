@@ -12,7 +12,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
-from leaderboard.models import Artefact, FolderFile, LanguageModel, StoredFolder
+from leaderboard.models import FolderFile, LanguageModel, StoredFolder
 from leaderboard.services import artefacts
 from leaderboard.storage.folder import identity_of
 from leaderboard.storage.marks import is_checked, note_checked
@@ -43,7 +43,7 @@ def store_folder(name: str, path: Path) -> StoredFolder:
     single = path.is_file()
     places = [path] if single else sorted(entry for entry in path.rglob("*") if entry.is_file())
     artefacts_by_place = {
-        place.name if single else place.relative_to(path).as_posix(): store_file(place)
+        place.name if single else place.relative_to(path).as_posix(): artefacts.store_file(place)
         for place in places
         if single or not any(part.startswith(".") for part in place.relative_to(path).parts)
     }
@@ -60,21 +60,6 @@ def store_folder(name: str, path: Path) -> StoredFolder:
             FolderFile(folder=folder, path=place, artefact=artefact) for place, artefact in artefacts_by_place.items()
         )
     return folder
-
-
-def store_file(path: Path) -> Artefact:
-    """Store a file for ever, named by the hash of its bytes; a lost file is written again."""
-    artefact = Artefact(sha256=sha256(path), kind=Artefact.FILE, rows=0, size=path.stat().st_size, schema_version=1)
-    stored_artefact = Artefact.objects.filter(sha256=artefact.sha256).first()
-    try:
-        artefacts.verify_stored(stored_artefact or artefact)
-    except artefacts.ArtefactLost:
-        artefacts.move_in(path, (stored_artefact or artefact).storage_name)
-    if stored_artefact:
-        artefacts.note_state(stored_artefact, Artefact.State.WHOLE)
-        return stored_artefact
-    values = {field: getattr(artefact, field) for field in ("kind", "rows", "size", "schema_version")}
-    return Artefact.objects.get_or_create(sha256=artefact.sha256, defaults=values)[0]
 
 
 def hash_of(files: dict[str, str]) -> str:

@@ -3,9 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
-from leaderboard.models import LanguageModel, Metric, Scoring
+from leaderboard.models import Artefact, FolderFile, LanguageModel, Metric, Scoring, StoredFolder
+from leaderboard.services import artefacts
 from leaderboard.services.access import hide_model
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.publish import publish_standings
@@ -63,3 +64,34 @@ def test_fifty_submissions_during_twenty_publications_see_no_deadlock(tmp_path):
                 one.result()
     assert count_deadlocks() == before
     assert Scoring.objects.filter(metric_version=version, state="queued").count() == SUBMISSIONS
+
+
+def test_nothing_refers_to_a_file_while_it_is_forgotten(tmp_path, monkeypatch):
+    path = tmp_path / "words.txt"
+    path.write_text("rain\n")
+    artefact = artefacts.store_file(path)
+    folder = StoredFolder.objects.create(name="scorer own", sha256="0" * 64, single=True)
+    refusals = []
+
+    def refer() -> None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '300ms'")
+            FolderFile.objects.create(folder=folder, path="words.txt", artefact=artefact)
+        except OperationalError as error:
+            refusals.append(error)
+        finally:
+            connection.close()
+
+    delete = type(artefacts.board_storage()).delete
+
+    def delete_while_another_refers(storage, name):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(refer).result()
+        delete(storage, name)
+
+    monkeypatch.setattr(type(artefacts.board_storage()), "delete", delete_while_another_refers)
+    artefacts.forget(artefact)
+    assert len(refusals) == 1
+    assert not Artefact.objects.exists()
+    assert not artefacts.is_stored(artefact)

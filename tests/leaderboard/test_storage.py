@@ -17,10 +17,9 @@ from django.utils import timezone
 from leaderboard.models import Artefact
 from leaderboard.operations.monitoring import readiness
 from leaderboard.operations.services import scrub
-from leaderboard.services import artefacts
+from leaderboard.services import artefacts, folders
 from leaderboard.services import manifest as manifests
 from leaderboard.services.artefacts import SENTINEL, ArtefactLost
-from leaderboard.services.folders import store_file
 from leaderboard.storage import BoardStorage, StorageAway, board_storage, copies, marks, objects
 from leaderboard.storage.folder import UNFINISHED
 from leaderboard.submissions.services import uploads
@@ -35,7 +34,7 @@ def keep_file(text: str) -> Artefact:
     """Store a file with that text."""
     path = Path(django_settings.VAR) / "written"
     path.write_text(text)
-    return store_file(path)
+    return artefacts.store_file(path)
 
 
 def damage(board: BoardStorage, artefact: Artefact) -> None:
@@ -62,6 +61,34 @@ def test_what_is_stored_is_read_back_and_stored_once(storage):
     assert set(names_on(storage)) == {artefact.storage_name, SENTINEL}
     assert artefacts.is_stored(artefact)
     assert not artefacts.is_stored(Artefact(sha256="0" * 64, kind=Artefact.FILE))
+
+
+def test_what_nothing_refers_to_is_forgotten_with_its_row_and_may_be_forgotten_twice(storage):
+    artefact = keep_file("0.5, 0.25")
+    for _ in range(2):
+        artefacts.forget(artefact)
+        assert names_on(storage) == [SENTINEL]
+        assert not Artefact.objects.exists()
+    assert read(keep_file("0.5, 0.25")) == b"0.5, 0.25"
+
+
+def test_what_something_refers_to_is_not_forgotten(storage):
+    artefact = keep_file("0.5, 0.25")
+    folders.store_folder("scorer own", Path(django_settings.VAR) / "written")
+    artefacts.forget(artefact)
+    assert read(Artefact.objects.get()) == b"0.5, 0.25"
+
+
+def test_where_the_file_cannot_be_deleted_its_row_stays(storage, monkeypatch):
+    artefact = keep_file("0.5, 0.25")
+
+    def refuse(name):
+        raise StorageAway("the storage refuses it")
+
+    monkeypatch.setattr(type(board_storage()), "delete", lambda _, name: refuse(name))
+    with pytest.raises(StorageAway):
+        artefacts.forget(artefact)
+    assert read(Artefact.objects.get()) == b"0.5, 0.25"
 
 
 class BreakingSource(io.BytesIO):

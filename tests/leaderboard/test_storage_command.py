@@ -14,7 +14,6 @@ from leaderboard.models import Artefact
 from leaderboard.operations.services import stored_files
 from leaderboard.services import artefacts
 from leaderboard.services.artefacts import SENTINEL
-from leaderboard.services.folders import store_file
 from leaderboard.storage import board_storage
 from leaderboard.submissions.services import uploads
 
@@ -25,7 +24,7 @@ def keep_file(text: str) -> Artefact:
     """Store a file with that text."""
     path = Path(django_settings.VAR) / "written"
     path.write_text(text)
-    return store_file(path)
+    return artefacts.store_file(path)
 
 
 def read(artefact: Artefact) -> str:

@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import ProtectedError
 from django.db.models.functions import Now
 from django.template.defaultfilters import filesizeformat
 
@@ -103,10 +102,10 @@ def _read_contents(submission: Submission, lease: Lease) -> None:
             if submission.state == Submission.State.CHECKING:
                 _accept(submission, contents, artefact, sha256)
             else:  # withdrawn meanwhile
-                transaction.on_commit(partial(forget, artefact))
+                transaction.on_commit(partial(artefacts.forget, artefact))
             Submission.objects.filter(pk=submission.pk).update(upload="")
     except (CannotEvaluate, IntegrityError) as error:
-        forget(artefact)
+        artefacts.forget(artefact)
         if isinstance(error, CannotEvaluate):
             raise
         raise Deferred(1.0) from error  # somebody entered a model of that name meanwhile: look again
@@ -184,17 +183,7 @@ def _forget_outputs(submission: Submission) -> None:
     artefact = submission.artefact
     Submission.objects.filter(pk=submission.pk).update(artefact=None)
     if artefact:
-        forget(artefact)
-
-
-def forget(artefact: Artefact) -> None:
-    """Delete outputs that nothing refers to."""
-    try:
-        with transaction.atomic():
-            artefact.delete()
-    except (ProtectedError, IntegrityError):
-        return
-    board_storage().delete(artefact.storage_name)
+        artefacts.forget(artefact)
 
 
 def _copy_upload(name: str, path: Path, lease: Lease) -> str:
