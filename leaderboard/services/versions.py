@@ -17,8 +17,12 @@ def next_number(metric: Metric) -> int:
 
 
 def next_epoch(protocol: Protocol) -> int:
-    """The epoch of outputs to collect again: no version, not even a cancelled one, has outputs of that epoch."""
-    return (protocol.metric_versions.aggregate(last=Max("epoch"))["last"] or 0) + 1
+    """The epoch of outputs to collect again: none are there yet.
+
+    No version has outputs of that epoch, not even a cancelled one, and no run that collected a lost file again.
+    """
+    versions, runs = (rows.aggregate(last=Max("epoch"))["last"] for rows in (protocol.metric_versions, protocol.runs))
+    return max(versions or 0, runs or 0) + 1
 
 
 def newest_version(metric: Metric) -> MetricVersion | None:

@@ -24,6 +24,7 @@ from leaderboard.models import (
     Scoring,
     Work,
 )
+from leaderboard.operations.services.restore import request_restoration
 from leaderboard.operations.services.work import cancel_work
 from leaderboard.services import artefacts, rescore, scorers
 from leaderboard.services.checks import perform, request_check
@@ -782,6 +783,21 @@ def test_an_epoch_is_used_once_so_that_no_run_of_a_rescoring_given_up_is_taken_f
     drain()
     assert set(likelihoods.current_version().scorings.values_list("run__epoch", flat=True)) == {3}
     assert not Run.objects.unfinished().exists()
+
+
+@pytest.mark.slow
+def test_outputs_that_were_collected_again_for_a_lost_file_are_not_taken_for_those_after_a_drift(likelihoods, models):
+    run = Run.objects.get(model=models[CAUSAL])
+    request_restoration(run.artefact)
+    drain()
+    repeat = Run.objects.exclude(pk=run.pk).get(model=models[CAUSAL])
+    assert (repeat.epoch, repeat.state) == (2, Work.State.DONE)
+    check_by_hand(likelihoods)
+    assert active(likelihoods).to_version.epoch == 3
+    drain()
+    new = likelihoods.current_version()
+    assert set(new.scorings.values_list("run__epoch", "run__state")) == {(3, Work.State.DONE)}
+    assert not new.scorings.filter(run=repeat).exists()
 
 
 @pytest.mark.slow

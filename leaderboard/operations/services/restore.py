@@ -14,6 +14,7 @@ from leaderboard.services import artefacts, scorers
 from leaderboard.services.artefacts import ArtefactLost
 from leaderboard.services.audit import record
 from leaderboard.services.file_marks import entries_of
+from leaderboard.services.locks import lock_model
 from leaderboard.services.queue import ask_for_file, enqueue
 from leaderboard.services.score import gather_inputs, replicates_table
 from scoring.refusals import Refused
@@ -59,6 +60,7 @@ def request_restoration(artefact: Artefact, user: User | None = None) -> str:
     source = source_of(artefact)
     if isinstance(source, Run):
         run = source
+        lock_model(run.model_id)  # the second of two requests finds the run of the first
         epochs = Run.objects.filter(model=run.model, protocol=run.protocol).aggregate(last=Max("epoch"))
         repeat = Run.objects.filter(
             model=run.model, protocol=run.protocol, epoch__gt=run.epoch
