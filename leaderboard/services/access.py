@@ -3,9 +3,9 @@
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from leaderboard.models import AuditVerb, LanguageModel, MetricVersion, Work
+from leaderboard.models import AuditVerb, LanguageModel, Metric, MetricVersion, Work
 from leaderboard.services.audit import record
-from leaderboard.services.locks import lock_model
+from leaderboard.services.locks import lock_metrics, lock_model
 from leaderboard.services.publish import publish_from_database
 from scoring.refusals import Refused
 
@@ -45,8 +45,10 @@ def set_access(
 def publish_again(model: LanguageModel) -> None:
     """Publish the current rankings of `model` again, because it leaves them or returns.
 
-    This needs the database only: a storage that is away, or a lost file, keeps no model on a ranking.
+    This needs the database only: a storage that is away, or a lost file, keeps no model on a ranking. A version that is
+    being published at this moment has the model as it was: it is waited for.
     """
+    lock_metrics(Metric.objects.filter(versions__scorings__model=model).values_list("pk", flat=True).distinct())
     current = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT)
     for version in current.filter(scorings__model=model, scorings__state=Work.State.DONE).order_by("pk"):
         publish_from_database(version)

@@ -1,13 +1,15 @@
 """Submissions and publications at one time: nobody waits for whoever waits for them."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 from django.db import OperationalError, connection
 
 from leaderboard.models import Artefact, FolderFile, LanguageModel, Metric, Scoring, StoredFolder
-from leaderboard.services import artefacts
-from leaderboard.services.access import hide_model
+from leaderboard.services import artefacts, rescore
+from leaderboard.services.access import hide_model, set_access
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import advance, cancel, open_rescoring
@@ -20,6 +22,14 @@ pytestmark = [
 ]
 
 SUBMISSIONS, PUBLICATIONS, RANKED = 50, 20, 3
+
+
+def withdraw(model: LanguageModel) -> None:
+    set_access(model, LanguageModel.Access.WITHDRAWN, "a complaint")
+
+
+def hide(model: LanguageModel) -> None:
+    hide_model(model, "a complaint")
 
 
 def count_deadlocks() -> int:
@@ -64,6 +74,38 @@ def test_fifty_submissions_during_twenty_publications_see_no_deadlock(tmp_path):
                 one.result()
     assert count_deadlocks() == before
     assert Scoring.objects.filter(metric_version=version, state="queued").count() == SUBMISSIONS
+
+
+@pytest.mark.parametrize("leave", [withdraw, hide])
+def test_a_model_that_leaves_while_a_version_is_published_is_not_in_it(tmp_path, monkeypatch, leave):
+    with standing_in():
+        metric = small_metric(tmp_path)
+        for number in range(RANKED):
+            request_evaluation(entrant(number, metric), metric, send=False)
+        drain()
+        open_rescoring(metric, "all anew")
+        published, publish = Event(), rescore.publish_standings
+
+        def publish_slowly(*args, **options):
+            publish(*args, **options)
+            published.set()
+            time.sleep(0.5)  # the other transaction would have ended by now
+
+        def publish_the_new_version() -> None:
+            try:
+                drain()
+            finally:
+                connection.close()
+
+        monkeypatch.setattr(rescore, "publish_standings", publish_slowly)
+        with ThreadPoolExecutor(1) as pool:
+            publication = pool.submit(publish_the_new_version)
+            assert published.wait(60)
+            leave(LanguageModel.objects.get(slug="entrant-1"))
+            publication.result()
+    version = metric.current_version()
+    assert version.number == 2
+    assert set(version.standings.values_list("model__slug", flat=True)) == {"entrant-0", "entrant-2"}
 
 
 def test_nothing_refers_to_a_file_while_it_is_forgotten(tmp_path, monkeypatch):

@@ -6,7 +6,16 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 from django.urls import reverse
 
-from leaderboard.models import AuditEvent, EntryCheck, LanguageModel, Metric, Scoring, Standing, Submission
+from leaderboard.models import (
+    AuditEvent,
+    EntryCheck,
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Scoring,
+    Standing,
+    Submission,
+)
 from leaderboard.services import entry_checks
 from leaderboard.services.entry_checks import check_entry, number_flags
 from leaderboard.services.language_models import add_model
@@ -119,6 +128,16 @@ def test_a_moderator_sees_what_stands_out_and_releases_it_with_a_reason(scoring)
     assert (event.actor, event.detail["reason"]) == (grace, "Emoji, which its vocabulary lacks.")
     assert "looked at</a>" in page("/rankings/")  # the mark stays, beside the rank
     assert client.post(address, {"reason": "Again."}).status_code == 400
+
+
+def test_an_entry_that_is_released_just_after_its_version_was_published_is_ranked(scoring):
+    check = hold(scoring)
+    version = MetricVersion.objects.get(pk=scoring.metric_version_id)
+    MetricVersion.objects.filter(pk=version.pk).update(status=MetricVersion.Status.CANDIDATE)
+    check = EntryCheck.objects.select_related("scoring__metric_version").get(pk=check.pk)
+    publish_standings(version)
+    decide(check, "release", "Its texts are in another script.")
+    assert is_ranked(scoring)
 
 
 @pytest.mark.parametrize("decision", ["release", "refuse"])

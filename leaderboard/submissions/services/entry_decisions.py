@@ -33,9 +33,9 @@ def decide(check: EntryCheck, decision: str, reason: str, user: User | None = No
     if objection := find_objection(check, user):
         raise Refused(objection)
     scoring = check.scoring
-    version, previous_state = scoring.metric_version, check.state
+    previous_state = check.state
     with transaction.atomic():
-        lock_version(version.pk)
+        version = lock_version(scoring.metric_version_id)  # which may be published since the page was opened
         changes = {"reason": reason, "decided_by": user, "decided_at": database_now()}
         if not check.move(DECISIONS[decision], **changes):
             raise Refused(f"It is not held back any more: {check.get_state_display().lower()}.")
