@@ -1,14 +1,15 @@
 """Which model an entry is evidence about: declared for published figures, by hub id, or as an operator decides."""
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils.text import slugify
 
 from leaderboard.models import AuditVerb, LanguageModel, ModelIdentity
@@ -16,6 +17,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.locks import lock_model
 from scoring.refusals import Refused
 
+Row = TypeVar("Row")
 FILE = Path(__file__).parent.parent / "published" / "models.toml"
 SHARED = ("family", "parameters", "licence")  # what an entry takes over from its model
 
@@ -109,7 +111,9 @@ def split_model(entry: LanguageModel, reason: str, user: User | None = None) -> 
     former = describe_identity(entry)
     own = {name: getattr(entry, name) for name in SHARED}
     aliases = [entry.source_name] if entry.source_name else []
-    entry.identity = ModelIdentity.objects.create(slug=free_slug(entry.name), name=entry.name, aliases=aliases, **own)
+    entry.identity = with_free_slug(
+        lambda slug: ModelIdentity.objects.create(slug=slug, name=entry.name, aliases=aliases, **own), entry.name
+    )
     entry.save(update_fields=["identity"])
     record_move(AuditVerb.SPLIT_MODEL, entry, former, reason, user)
     return entry.identity
@@ -130,6 +134,18 @@ def record_move(verb: AuditVerb, entry: LanguageModel, former: dict[str, Any], r
     """Record that an entry went from one model to another."""
     change = former, describe_identity(entry)
     record(verb, f"model {entry.slug}", {"reason": reason}, user, change)
+
+
+def with_free_slug(create: Callable[[str], Row], name: str, revision: str = "") -> Row:
+    """What `create` makes of a free slug; of another one where somebody takes it at the same moment."""
+    while True:
+        slug = free_slug(name, revision)
+        try:
+            with transaction.atomic():
+                return create(slug)
+        except IntegrityError:
+            if free_slug(name, revision) == slug:  # something else than the slug is taken
+                raise
 
 
 def free_slug(name: str, revision: str = "") -> str:

@@ -10,7 +10,7 @@ from leaderboard.models import AuditVerb, LanguageModel
 from leaderboard.services.audit import record
 from leaderboard.services.cages import resolve_folders, resolve_model
 from leaderboard.services.folders import name_of_model, store_folder
-from leaderboard.services.identities import free_slug, identity_on_hub, take_over
+from leaderboard.services.identities import identity_on_hub, take_over, with_free_slug
 from leaderboard.services.served import inspect_service, store_service
 from scoring.language_models import ModelRefused, Precision, ResolvedModel, list_bundled
 from scoring.language_models.revisions import folder_revision
@@ -99,9 +99,13 @@ def add_served(
     draft = earlier_entry or LanguageModel(**entry, **card, weight_format=weight_format)
     service = inspect_service(draft, weights)
     with transaction.atomic():
-        slug = free_slug(name_as_run(title, interface, precision), revision)
-        defaults = {**card, "slug": slug, "weight_format": weight_format}
-        model, new = LanguageModel.objects.get_or_create(**entry, defaults=defaults)
+        model, new = with_free_slug(
+            lambda slug: LanguageModel.objects.get_or_create(
+                **entry, defaults={**card, "slug": slug, "weight_format": weight_format}
+            ),
+            name_as_run(title, interface, precision),
+            revision,
+        )
         store_service(model, service)
         if new:
             record(AuditVerb.ADD_MODEL, f"model {model.slug}", {"source": model.source, "revision": revision})
@@ -149,27 +153,31 @@ def enter(
             "revision whose tokenizer_config.json or chat_template.jinja holds one"
         )
     architecture = resolved_model.architecture
-    model, new = LanguageModel.objects.get_or_create(
-        source=source,
-        location=location,
-        revision=resolved_model.revision,
-        interface=interface,
-        precision=precision,
-        defaults={
-            "slug": free_slug(name_as_run(name, interface, precision), resolved_model.revision),
-            "name": name_apart(name, precision),
-            "weight_format": resolved_model.weight_format,
-            "family": architecture.family,
-            "kind": architecture.kind,
-            "licence": clean_or_empty("licence", resolved_model.licence),
-            "parameters": architecture.parameters,
-            "layers": architecture.layers,
-            "heads": architecture.heads,
-            "hidden_size": architecture.hidden_size,
-            "context": architecture.context,
-            "chat_template": resolved_model.chat_template,
-            **card,
-        },
+    columns = {
+        "name": name_apart(name, precision),
+        "weight_format": resolved_model.weight_format,
+        "family": architecture.family,
+        "kind": architecture.kind,
+        "licence": clean_or_empty("licence", resolved_model.licence),
+        "parameters": architecture.parameters,
+        "layers": architecture.layers,
+        "heads": architecture.heads,
+        "hidden_size": architecture.hidden_size,
+        "context": architecture.context,
+        "chat_template": resolved_model.chat_template,
+        **card,
+    }
+    model, new = with_free_slug(
+        lambda slug: LanguageModel.objects.get_or_create(
+            source=source,
+            location=location,
+            revision=resolved_model.revision,
+            interface=interface,
+            precision=precision,
+            defaults={"slug": slug, **columns},
+        ),
+        name_as_run(name, interface, precision),
+        resolved_model.revision,
     )
     identity = identity_on_hub(location) if new and source == LanguageModel.Source.HUB else None
     if identity:

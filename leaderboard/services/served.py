@@ -12,7 +12,7 @@ from leaderboard.models import AuditVerb, LanguageModel, Run, Service
 from leaderboard.models.clock import database_now
 from leaderboard.services import cages
 from leaderboard.services.audit import record
-from leaderboard.services.identities import free_slug
+from leaderboard.services.identities import with_free_slug
 from leaderboard.services.spending import key_for
 from scoring import cage, language_models
 from scoring.drift.services import Baseline, take_baseline
@@ -171,10 +171,8 @@ def open_successor(model: LanguageModel, change: str, snapshot: str = "") -> Lan
         return service.successor
     moment = database_now()
     revision = _next_revision(model, snapshot, f"{moment:%Y-%m-%d}")
-    successor = LanguageModel(
-        **{name: getattr(model, name) for name in AS_BEFORE}, revision=revision, slug=free_slug(model.name, revision)
-    )
-    successor.save()
+    columns = {name: getattr(model, name) for name in AS_BEFORE} | {"revision": revision}
+    successor = with_free_slug(lambda slug: LanguageModel.objects.create(slug=slug, **columns), model.name, revision)
     # What it says and answers now is asked by the first check of the new entry.
     Service.objects.create(model=successor, likelihoods=service.likelihoods, no_likelihoods=service.no_likelihoods)
     service.change, service.successor = change, successor

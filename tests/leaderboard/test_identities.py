@@ -2,20 +2,29 @@
 
 import json
 import re
+from functools import partial
 from html import unescape
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import IntegrityError, connection
 from django.http import QueryDict
 from django.test.utils import CaptureQueriesContext
 
 from leaderboard.models import AuditEvent, LanguageModel, Metric, ModelIdentity
 from leaderboard.queries.side_by_side import MOST
+from leaderboard.services import identities
 from leaderboard.services.access import hide_model, set_access
 from leaderboard.services.figures import FOLDER, rows
-from leaderboard.services.identities import declared_models, free_slug, identity_on_hub, join_model, split_model
+from leaderboard.services.identities import (
+    declared_models,
+    free_slug,
+    identity_on_hub,
+    join_model,
+    split_model,
+    with_free_slug,
+)
 from leaderboard.services.published import seed_published
 from scoring.refusals import Refused
 from tests.leaderboard.conftest import seed_figures
@@ -154,6 +163,28 @@ def test_entries_and_models_have_no_address_in_common():
     assert free_slug("GPT-2", "abc") == "gpt-2-abc"
     slugs = set(ModelIdentity.objects.values_list("slug", flat=True))
     assert not slugs & set(LanguageModel.objects.values_list("slug", flat=True))
+
+
+def test_an_entry_whose_slug_somebody_takes_at_the_same_moment_gets_another(monkeypatch):
+    look = identities.free_slug
+
+    def look_too_early(name, revision=""):
+        monkeypatch.setattr(identities, "free_slug", look)
+        return "gpt-2"  # which somebody has by now
+
+    monkeypatch.setattr(identities, "free_slug", look_too_early)
+    make = partial(ModelIdentity.objects.create, name="GPT-2")
+    assert with_free_slug(lambda slug: make(slug=slug), "GPT-2", "abc").slug == "gpt-2-abc"
+
+
+def test_what_is_taken_besides_the_slug_is_said():
+    location = "/models/gpt-2"
+    entry = {"name": "GPT-2", "source": LanguageModel.Source.LOCAL, "location": location, "revision": "abc"}
+    make = partial(LanguageModel.objects.create, kind=LanguageModel.Kind.CAUSAL, **entry)
+    make(slug="the-same-entry")
+    with pytest.raises(IntegrityError):
+        with_free_slug(lambda slug: make(slug=slug), "GPT-2", "abc")
+    assert LanguageModel.objects.filter(location=location).count() == 1
 
 
 def test_the_api_gives_models_with_their_entries(client):

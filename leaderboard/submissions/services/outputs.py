@@ -11,7 +11,7 @@ from leaderboard.models.clock import database_now
 from leaderboard.services import artefacts
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate
-from leaderboard.services.identities import free_slug
+from leaderboard.services.identities import with_free_slug
 from leaderboard.services.language_models import name_as_run
 from leaderboard.services.versions import newest_version
 from leaderboard.submissions.services.refusals import SubmissionRefused
@@ -119,12 +119,16 @@ def enter(submission: Submission) -> LanguageModel:
     metrics = list(Metric.objects.filter(slug__in=payload["metrics"]).select_related("protocol"))
     model = check_new(user, payload, metrics)
     if model is None:
-        model = LanguageModel.objects.create(
-            source=LanguageModel.Source.UPLOADED,
-            slug=free_slug(name_as_run(payload["name"], identity(payload)["interface"], ""), payload["revision"]),
-            kind=payload.get("kind", LanguageModel.Kind.CAUSAL),
-            **columns_of(payload),
-            **identity(payload),
+        columns = columns_of(payload) | identity(payload)
+        model = with_free_slug(
+            lambda slug: LanguageModel.objects.create(
+                source=LanguageModel.Source.UPLOADED,
+                slug=slug,
+                kind=payload.get("kind", LanguageModel.Kind.CAUSAL),
+                **columns,
+            ),
+            name_as_run(payload["name"], columns["interface"], ""),
+            payload["revision"],
         )
         record(AuditVerb.ADD_MODEL, f"model {model.slug}", {"source": model.source, "revision": model.revision}, user)
     add_outputs(submission, model, {(metric.protocol_for(model).pk, epoch_of(metric)) for metric in metrics})
