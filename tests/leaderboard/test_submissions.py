@@ -176,6 +176,29 @@ def test_settling_twice_at_once_or_late_ends_a_submission_once(small, ada):
 
 
 @pytest.mark.slow
+def test_a_submission_that_is_retried_while_a_slow_worker_ends_it_goes_on(small, ada, monkeypatch):
+    submission = begun(ada)
+    failed = submission.scorings.filter(metric_version__metric=small)
+    failed.update(state="failed", reason="it broke", fault="RuntimeError")
+    look = lifecycle.evaluations
+
+    def look_before_others_end_it_and_it_is_retried(submissions):
+        monkeypatch.setattr(lifecycle, "evaluations", look)
+        evaluations = look(submissions)
+        assert lifecycle.settle() == 1
+        lifecycle.retry(Submission.objects.get(pk=submission.pk), ada)
+        return evaluations
+
+    monkeypatch.setattr(lifecycle, "evaluations", look_before_others_end_it_and_it_is_retried)
+    assert lifecycle.settle() == 0
+    submission.refresh_from_db()
+    assert (submission.state, submission.reason) == (State.ACCEPTED, "")
+    drain()
+    submission.refresh_from_db()
+    assert submission.state == State.RANKED
+
+
+@pytest.mark.slow
 def test_of_two_metrics_one_that_fails_fails_the_submission_and_a_retry_does_that_one_again(small, ada, tmp_path):
     other = small_metric(tmp_path, "toxicity-other", formula="toxicity")
     submission = begun(ada, 1, SLUG, other.slug)

@@ -23,6 +23,7 @@ from leaderboard.models.clock import from_now
 from leaderboard.people.services.tokens import make_token
 from leaderboard.services import artefacts, leases, queue, rescore
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
+from leaderboard.services.locks import lock_submission
 from leaderboard.services.metrics import Declaration, chat_protocol_of, declare_metric
 from leaderboard.services.verify import verify
 from leaderboard.submissions.intake import submit
@@ -411,6 +412,44 @@ def test_a_file_is_read_again_and_no_other(db):
     assert lifecycle.read_again(submissions[1])
     assert [one.reading.state for one in Submission.objects.order_by("pk")] == ["failed", "queued", "failed"]
     assert [one.state for one in Submission.objects.order_by("pk")] == ["refused", "checking", "refused"]
+
+
+def test_a_file_whose_submitter_retries_it_meanwhile_is_not_refused(db, monkeypatch):
+    submission = Submission.objects.create(submitter=person(), form="outputs", payload={}, state="checking")
+    Reading.objects.create(submission=submission, state=Work.State.FAILED, reason="It broke.")
+
+    def lock_late(pk):
+        submission.move(Submission.State.REFUSED, reason="It broke.")  # by another worker
+        assert lifecycle.read_again(submission)
+        return lock_submission(pk)
+
+    monkeypatch.setattr(reading, "lock_submission", lock_late)
+    reading.refuse_unreadable()
+    submission.refresh_from_db()
+    assert (submission.state, submission.reason) == ("checking", "")
+    assert submission.reading.state == Work.State.QUEUED
+
+
+def test_outputs_of_a_submission_that_is_retried_meanwhile_are_kept(db, tmp_path, monkeypatch):
+    path = tmp_path / "outputs"
+    path.write_text("kept")
+    artefact = artefacts.store_file(path)
+    submission = Submission.objects.create(
+        submitter=person(), form="outputs", payload={}, state="refused", reason="It broke.", artefact=artefact
+    )
+    Reading.objects.create(submission=submission, state=Work.State.FAILED, reason="It broke.")
+    each_alone = reading.each_alone
+
+    def look_then_do_late(do, items):
+        late = list(items)
+        assert lifecycle.read_again(submission)
+        return each_alone(do, late)
+
+    monkeypatch.setattr(reading, "each_alone", look_then_do_late)
+    reading.forget_unwanted()
+    submission.refresh_from_db()
+    assert submission.artefact == artefact
+    assert artefacts.is_stored(artefact)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from leaderboard.services.alone import each_alone
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.failures import Advice, explain
-from leaderboard.services.locks import lock_metrics
+from leaderboard.services.locks import lock_metrics, lock_submission
 from leaderboard.services.queue import enqueue
 from leaderboard.submissions.services import hub, outputs, tool
 from leaderboard.submissions.services.concerns import find_concerns
@@ -81,36 +81,50 @@ def settle() -> int:
     if not under_way:
         return 0
     evaluations_by_submission = evaluations(under_way)
+    candidates = [
+        submission for submission in under_way if _is_over(submission, evaluations_by_submission[submission.pk])
+    ]
     ended_submissions = []
 
     def end(submission: Submission) -> None:
-        if _end(submission, evaluations_by_submission[submission.pk]):
+        if _end(submission.pk):
             ended_submissions.append(submission)
 
-    each_alone(end, under_way)
+    each_alone(end, candidates)
     return len(ended_submissions)
 
 
-def _end(submission: Submission, submission_evaluations: list[Evaluation]) -> bool:
-    under_way = [
-        evaluation for evaluation in submission_evaluations if evaluation.step not in (*ENDED, EvaluationStep.NOT_BEGUN)
-    ]
-    late_evaluations = [evaluation for evaluation in under_way if evaluation.waits_for_scorer]
-    if len(late_evaluations) < len(under_way) or submission.model is None:
+def _is_over(submission: Submission, submission_evaluations: list[Evaluation]) -> bool:
+    """Whether no evaluation goes on, but for those that wait for a scorer while other metrics rank the model."""
+    under_way = _list_under_way(submission_evaluations)
+    if submission.model is None or not all(evaluation.waits_for_scorer for evaluation in under_way):
         return False
-    if late_evaluations and not any(evaluation.step == EvaluationStep.RANKED for evaluation in submission_evaluations):
-        return False  # no metric ranks it yet
+    return not under_way or any(evaluation.step == EvaluationStep.RANKED for evaluation in submission_evaluations)
+
+
+def _list_under_way(submission_evaluations: list[Evaluation]) -> list[Evaluation]:
+    done_steps = (*ENDED, EvaluationStep.NOT_BEGUN)
+    return [evaluation for evaluation in submission_evaluations if evaluation.step not in done_steps]
+
+
+@transaction.atomic
+def _end(pk: int) -> bool:
+    """End a submission by what its evaluations are now: its submitter may have retried it since `settle` looked."""
+    submission = lock_submission(pk)
+    submission_evaluations = evaluations([submission])[pk]
+    if submission.state != State.ACCEPTED or not _is_over(submission, submission_evaluations):
+        return False
+    late_evaluations = _list_under_way(submission_evaluations)
     unranked_evaluations = [
         evaluation
         for evaluation in submission_evaluations
         if evaluation.step != EvaluationStep.RANKED and evaluation not in late_evaluations
     ]
-    with transaction.atomic():
-        if not unranked_evaluations:
-            return _rank(submission, submission_evaluations, late_evaluations)
-        if all(evaluation.step == EvaluationStep.CANCELLED for evaluation in unranked_evaluations):
-            return submission.move(State.CANCELLED, reason=_explain_failures(unranked_evaluations))
-        return submission.move(State.FAILED, reason=_explain_failures(unranked_evaluations))
+    if not unranked_evaluations:
+        return _rank(submission, submission_evaluations, late_evaluations)
+    if all(evaluation.step == EvaluationStep.CANCELLED for evaluation in unranked_evaluations):
+        return submission.move(State.CANCELLED, reason=_explain_failures(unranked_evaluations))
+    return submission.move(State.FAILED, reason=_explain_failures(unranked_evaluations))
 
 
 def _rank(submission: Submission, submission_evaluations: list[Evaluation], late_evaluations: list[Evaluation]) -> bool:

@@ -33,6 +33,7 @@ READS: dict[str, Callable[[Submission, Protocol, FileReader], UploadContents]] =
     Submission.Form.OUTPUTS: outputs.read_outputs,
     Submission.Form.TOOL: tool.read_log,
 }
+State = Submission.State
 MOST_READINGS = 3  # after so many failed attempts the file is refused, and kept
 READING_GAVE_UP = (
     f"The file could not be read: {MOST_READINGS} attempts ended without a result. It is kept: retry it. If that ends "
@@ -99,7 +100,7 @@ def _read_contents(submission: Submission, lease: Lease) -> None:
         with transaction.atomic():
             lease.finish(done=lease.work.total)
             submission = lock_submission(submission.pk)
-            if submission.state == Submission.State.CHECKING:
+            if submission.state == State.CHECKING:
                 _accept(submission, contents, artefact, sha256)
             else:  # withdrawn meanwhile
                 transaction.on_commit(partial(artefacts.forget, artefact))
@@ -146,7 +147,7 @@ def refuse_and_keep(submission: Submission, lease: Lease, reason: str) -> None:
 
 
 def _refuse(submission: Submission, reason: str, report: dict[str, Any], *, keep: bool = False) -> None:
-    if submission.move(Submission.State.REFUSED, reason=reason, report=report, ended_at=Now()):
+    if submission.move(State.REFUSED, reason=reason, report=report, ended_at=Now()):
         record(AuditVerb.REFUSE_SUBMISSION, str(submission), {"reason": reason, "problems": report.get("counts", {})})
     if not keep:
         Submission.objects.filter(pk=submission.pk).update(upload="")
@@ -157,33 +158,29 @@ def refuse_unreadable() -> None:
 
     The uploads stay, so their submitters can retry.
     """
-    failed_readings = Reading.objects.filter(state=Work.State.FAILED, submission__state=Submission.State.CHECKING)
-    each_alone(_refuse_unread, failed_readings.select_related("submission__submitter"))
+    each_alone(_refuse_unread, Reading.objects.filter(state=Work.State.FAILED, submission__state=State.CHECKING))
 
 
+@transaction.atomic
 def _refuse_unread(reading: Reading) -> None:
-    with transaction.atomic():
-        _refuse(
-            reading.submission,
-            f"{READING_GAVE_UP} What happened: {failures.redact(reading.reason)}"[:1000],
-            {},
-            keep=True,
-        )
+    submission = lock_submission(reading.submission_id)
+    reading.refresh_from_db()
+    if reading.state == Work.State.FAILED:  # else its submitter has retried it
+        reason = f"{READING_GAVE_UP} What happened: {failures.redact(reading.reason)}"
+        _refuse(submission, reason[:1000], {}, keep=True)
 
 
 def forget_unwanted() -> None:
     """Delete the outputs of submissions that were refused or withdrawn before their model was entered."""
-    ended_submissions = Submission.objects.filter(
-        state__in=[Submission.State.REFUSED, Submission.State.WITHDRAWN], model=None
-    )
-    each_alone(_forget_outputs, ended_submissions.exclude(artefact=None).select_related("artefact"))
+    unwanted_rows = Submission.objects.filter(state__in=[State.REFUSED, State.WITHDRAWN], model=None)
 
+    def forget_outputs(submission: Submission) -> None:
+        artefact = submission.artefact
+        is_unwanted = unwanted_rows.filter(pk=submission.pk).update(artefact=None)
+        if artefact and is_unwanted:  # else its submitter has retried it
+            artefacts.forget(artefact)
 
-def _forget_outputs(submission: Submission) -> None:
-    artefact = submission.artefact
-    Submission.objects.filter(pk=submission.pk).update(artefact=None)
-    if artefact:
-        artefacts.forget(artefact)
+    each_alone(forget_outputs, unwanted_rows.exclude(artefact=None).select_related("artefact"))
 
 
 def _copy_upload(name: str, path: Path, lease: Lease) -> str:
