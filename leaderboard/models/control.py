@@ -197,6 +197,11 @@ class Rescoring(StateMachine):
         default=False,
         help_text="The board opened it by itself: the code computes or checks otherwise than the version before.",
     )
+    former_labels = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="What was declared of the scorer's labels before: it holds again where this one is cancelled.",
+    )
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+")
     created_at = birth_field()
     finished_at = models.DateTimeField(null=True, blank=True)

@@ -118,12 +118,13 @@ def open_rescoring(
     metric = lock_metric(metric.pk)
     current = version_to_leave(metric)
     newest = newest_version(metric) or current
+    old_versions, former_labels = [current], metric.labels
     if labels or scorer not in ("", newest.scorer):
         check_labels(scorer or metric.scorer, labels or {})
         Metric.objects.filter(pk=metric.pk).update(labels=labels or {})
-    old_versions = [current]
     for active in Rescoring.objects.active().filter(metric=metric).select_related("to_version"):
         old_versions.append(active.to_version)
+        former_labels = active.former_labels if active.former_labels is not None else former_labels
         end(active, f"given up for a newer version: {reason}", user, go_back=False)
     version = open_version(metric, old_versions[-1], check, scorer)
     rescoring = Rescoring.objects.create(
@@ -132,6 +133,7 @@ def open_rescoring(
         to_version=version,
         reason=reason,
         by_upgrade=by_upgrade,
+        former_labels=former_labels,
         requested_by=user,
     )
     queue_entries(version, old_versions, reason)
@@ -421,6 +423,8 @@ def end(rescoring: Rescoring, reason: str, user: User | None = None, *, go_back:
     MetricVersion.objects.filter(pk=version.pk).update(status=MetricVersion.Status.RETIRED)
     version.scorings.cancel(reason)
     if go_back:
+        if rescoring.former_labels is not None:  # rows that older releases made have none
+            Metric.objects.filter(pk=rescoring.metric_id).update(labels=rescoring.former_labels)
         send_back(rescoring)
         drop_runs([version], rescoring.from_version)
     numbers = {"from": rescoring.from_version.number, "to": version.number}

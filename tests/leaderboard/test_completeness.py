@@ -71,7 +71,10 @@ NOT_IN_PACKAGES: dict[type, dict[str, str]] = {
         "first_host": "a machine of this board's operator",
         "first_finding": "what an earlier host found, on the way to the verdict",
     },
-    Rescoring: {"requested_by": PRIVATE},
+    Rescoring: {
+        "requested_by": PRIVATE,
+        "former_labels": "of a rescoring that is under way; packages hold those that have ended",
+    },
     EntryCheck: {"decided_by": PRIVATE},
     AuditEvent: {"actor": PRIVATE},
 }

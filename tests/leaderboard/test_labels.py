@@ -7,10 +7,11 @@ from django.apps import apps
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from leaderboard.models import Metric, MetricVersion, Result, Scoring, Standing
+from leaderboard.models import Metric, MetricVersion, Rescoring, Result, Scoring, Standing
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_own_prompts
+from leaderboard.services.rescore import cancel, open_rescoring
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.upgrade import catch_up, find_lag
 from scoring.attributes import Attribute, Meaning
@@ -150,3 +151,20 @@ def test_a_rescoring_that_names_no_labels_keeps_those_that_are_declared(classifi
     metric.refresh_from_db()
     assert metric.labels == {"LABEL_1": "harm"}
     assert (metric.current_version().number, metric.current_version().declared) == (2, LABELS)
+
+
+@pytest.mark.slow
+def test_what_was_declared_holds_again_where_the_rescorings_that_changed_it_are_cancelled(classifier, tmp_path):
+    metric = add_metric(tmp_path, classifier, harm_label=["LABEL_1"])
+    submit(entrant(1, metric), metric)
+    open_rescoring(metric, "0 is the harm", labels={"LABEL_0": "harm"})
+    open_rescoring(metric, "let another one judge", scorer="profanity")
+    metric.refresh_from_db()
+    assert metric.labels == {}
+    assert cancel(Rescoring.objects.active().get())
+    metric.refresh_from_db()
+    assert metric.labels == {"LABEL_1": "harm"}
+    assert submit(entrant(2, metric), metric).state == Scoring.State.DONE
+    assert metric.current_version().declared == LABELS
+    assert metric.current_version().number == 1
+    assert metric.current_version().standings.filter(model__slug="entrant-2").exists()
