@@ -147,7 +147,7 @@ class Trial:
             words = "all workers give a sign of life"
             wait_for(lambda: ask_again(lambda: self.are_workers_alive(over_at)), RECOVERY_SECONDS, words)
         recovered = time.monotonic()
-        quiet = self.wait_for_quiet(began)
+        quiet = self.wait_for_quiet()
         asked_again = len(self.service.requests) - count - self.questions[fault.phase]
         violations = [
             *([f"nobody was told of it within {TOLD_WITHIN:.0f} s"] if delay == UNTOLD else []),
@@ -203,7 +203,7 @@ class Trial:
             time.sleep(0.2)
         return UNTOLD
 
-    def wait_for_quiet(self, began: float) -> list[str]:
+    def wait_for_quiet(self) -> list[str]:
         """Wait until all incidents are over and everybody heard it; what is not, after a while."""
         deadline = time.monotonic() + QUIET_SECONDS
         while True:
@@ -236,7 +236,7 @@ class Trial:
         verified = self.board.manage("verify")
         return [
             *([f"`manage.py verify` ended with {verified.returncode}"] if verified.wait() else []),
-            *invariants.find_open_incidents(),
+            *self.wait_for_quiet(),  # a look just after the last fault may still tell of it
             *invariants.find_leftovers(),
         ]
 
