@@ -90,6 +90,25 @@ def version_to_leave(metric: Metric) -> MetricVersion:
     return current
 
 
+def find_rescoring(metric: Metric) -> Rescoring | None:
+    """The rescoring of `metric` that is under way, which another one would take the place of."""
+    return Rescoring.objects.active().filter(metric=metric).select_related("to_version").first()
+
+
+def refuse_unseen(metric: Metric, seen_key: str) -> None:
+    """Raise Refused where a rescoring is under way that whoever asks for another one has not seen.
+
+    seen_key: that of the one they saw, "" for none. In a transaction: none is opened until it ends.
+    """
+    lock_metric(metric.pk)
+    active = find_rescoring(metric)
+    if active and str(active.pk) != seen_key:
+        raise Refused(
+            f"{metric.slug} is being rescored by now, as version {active.to_version.number}: wait for it, or send this "
+            "again to give it up for another version"
+        )
+
+
 @transaction.atomic
 def open_rescoring(
     metric: Metric,

@@ -1,11 +1,15 @@
 """What operators do in pages: checks and rescorings, each recorded, and nothing for anybody else."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.urls import reverse
 
 from leaderboard.models import AuditEvent, ControlCheck, Rescoring
 from leaderboard.services import checks, rescore
+from tests.leaderboard.test_history import said
 
 pytestmark = pytest.mark.django_db
 
@@ -76,6 +80,34 @@ def test_rescoring_shows_its_cost_asks_for_a_reason_and_begins(client, operator,
     rescoring = Rescoring.objects.get()
     assert (rescoring.reason, rescoring.requested_by, rescoring.total) == ("a new formula is tried", operator, 3)
     assert AuditEvent.objects.get(verb="open rescoring").actor == operator
+
+
+def test_a_second_click_opens_no_second_rescoring_and_who_sees_the_first_may_replace_it(client, operator, measured):
+    address = reverse("rescore", args=[measured.slug])
+    assert "is being scored" not in client.get(address).content.decode()
+    client.post(address, {"reason": "a new formula is tried"})
+    again = client.post(address, {"reason": "a new formula is tried"})
+    assert again.status_code == 400
+    first = Rescoring.objects.get()
+    text = said(again.content.decode())
+    assert f"{measured.slug} is being rescored by now, as version 2: wait for it, or send this again" in text
+    assert "Version 2 is being scored: 0 of 3 entries are done. Another rescoring takes its place" in text
+    form = re.search(r'name="under_way" value="(\d+)"', again.content.decode())
+    assert client.post(address, {"reason": "another one", "under_way": form[1]}).status_code == 302
+    first.refresh_from_db()
+    assert first.state == Rescoring.State.CANCELLED
+    assert Rescoring.objects.active().get().to_version.number == 3
+    stale = client.post(address, {"reason": "a third one", "under_way": form[1]})
+    assert "as version 3" in said(stale.content.decode())
+    assert Rescoring.objects.count() == 2
+
+
+def test_the_command_says_which_rescoring_it_gives_up(measured, capsys):
+    call_command("rescore", measured.slug, reason="the first", yes=True)
+    assert "is given up" not in capsys.readouterr().out
+    call_command("rescore", measured.slug, reason="the second", yes=True)
+    told = capsys.readouterr().out
+    assert f"{measured.slug} v1 to {measured.slug} v2 is given up for this one; 0 of 3 entries are done" in told
 
 
 def test_who_only_looks_at_a_rescoring_that_cannot_be_gets_a_page_with_the_reason(client, operator, measured):

@@ -10,7 +10,7 @@ from leaderboard.management.labels import label_options, labels_of
 from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import Metric, Rescoring
-from leaderboard.services.rescore import CostEstimate, cancel, estimate, open_rescoring, pause, resume
+from leaderboard.services.rescore import CostEstimate, cancel, estimate, find_rescoring, open_rescoring, pause, resume
 
 POLL_SECONDS = 0.5
 STEPS = {"pause": pause, "resume": resume, "cancel": cancel}
@@ -42,6 +42,8 @@ class Command(BoardCommand):
         if options["estimate"]:
             self.answer({"metric": metric_row.slug, "estimate": asdict(cost)})
             return
+        if active := find_rescoring(metric_row):
+            self.say(f"{active} is given up for this one; {active.done} of {active.total} entries are done")
         asks_first = sys.stdin.isatty() and not options["yes"] and not self.as_json
         if asks_first and input("Go on? [y/N] ").strip().lower() != "y":
             raise CommandError("nothing was done")

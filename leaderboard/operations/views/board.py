@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -154,7 +155,9 @@ def rescore_metric(request: HttpRequest, slug: str) -> HttpResponse:
     try:
         cost = rescore.estimate(metric)
         if request.method == "POST":
-            rescoring = rescore.open_rescoring(metric, reason, user=require_user(request), scorer=scorer)
+            with transaction.atomic():
+                rescore.refuse_unseen(metric, request.POST.get("under_way", ""))
+                rescoring = rescore.open_rescoring(metric, reason, user=require_user(request), scorer=scorer)
             messages.info(request, f"{rescoring.total} entries of {metric.title} are being scored again.")
             return redirect("operate")
     except Refused as error:
@@ -165,6 +168,7 @@ def rescore_metric(request: HttpRequest, slug: str) -> HttpResponse:
         "reason": reason,
         "scorer": scorer,
         "problem": problem,
+        "under_way": rescore.find_rescoring(metric),
     }
     context["scorers"] = [scorer_class.name for scorer_class in SCORERS] if metric.asked_scorer else []
     return render(request, "rescore.html", context, status=400 if problem and request.method == "POST" else 200)
