@@ -47,11 +47,14 @@ class ControlSet(models.Model):
 class Opening(models.Model):
     """The control set of a version that is being opened: its items are scored until the scorer's noise is known.
 
-    It ends with the control set. `not_before`: when the next scoring is due, or how long a worker has hold of this one.
+    Who first has hold of it chooses the items; it ends with the control set. `not_before`: when the next scoring is
+    due, or how long a worker has hold of this one.
     """
 
     metric_version = models.OneToOneField(MetricVersion, models.CASCADE, related_name="opening")
-    items = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
+    items = models.ForeignKey(
+        Artefact, models.PROTECT, null=True, blank=True, related_name="+", help_text="Empty until they are chosen."
+    )
     fingerprint = models.CharField(max_length=64, help_text="Of what makes the scorings.")
     environment = models.JSONField(default=dict, help_text="Library versions and device.")
     wanted = models.PositiveIntegerField(help_text="Scorings of all items.")

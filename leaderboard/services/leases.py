@@ -92,6 +92,8 @@ class Lease:
         self._turns = 0
         self._worker = worker_name()
         self._progressed = time.monotonic()
+        self._renewals: list[Callable[[], object]] = []
+        self._renewing = threading.Lock()
 
     def check(self) -> None:
         """Raise LeaseLost or Interrupted where the work must stop."""
@@ -146,6 +148,8 @@ class Lease:
                 due = moment - renewed_at >= term
                 try:
                     is_ours = self.work.renew(self.id) if due else self.work.is_held(self.id)
+                    if due and is_ours:
+                        self._renew_others()
                     renewed_at = moment if due else renewed_at
                 except Error as error:
                     log.warning("%s: no heartbeat, the database says: %s", self.work, error)
@@ -165,6 +169,22 @@ class Lease:
         log.error("%s is stuck at %s: restart it", self._worker or "this process", self.work)
         self._done.wait()
         note_stuck(self._worker, "")
+
+    @contextmanager
+    def renewing(self, renew: Callable[[], object]) -> Iterator[None]:
+        """Have `renew` called whenever the lease is renewed while the block runs: for what is held with the work."""
+        with self._renewing:
+            self._renewals.append(renew)
+        try:
+            yield
+        finally:
+            with self._renewing:  # so that none is renewed once the block is over
+                self._renewals.remove(renew)
+
+    def _renew_others(self) -> None:
+        with self._renewing:
+            for renew in self._renewals:
+                renew()
 
     @contextmanager
     def keep_alive(self) -> Iterator[None]:

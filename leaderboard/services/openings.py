@@ -7,8 +7,9 @@ no worker sleeps, and a killed worker loses one replicate.
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -56,12 +57,14 @@ def ensure_control_set(
         return control
     scorers.look_again()  # what a worker has loaded may be another one by now
     instrument = instrument_of(version, scoring)
-    opening = begin(version, instrument, scoring)
-    with hold_opening(opening):
+    opening = begin(version, instrument)
+    with hold_opening(opening, lease):
         if control := find_control_set(version):  # another worker froze it while this one loaded the scorer
             opening.delete()
             return control
         begin_anew_if_changed(opening, instrument)
+        if opening.items is None:
+            choose_texts(opening, instrument, scoring)
         while (number := opening.replicates.count()) < opening.wanted:
             wait_until(due_at(opening, instrument), progress_of(opening), WaitsFor.OPENING)
             if lease:
@@ -76,21 +79,25 @@ def find_control_set(version: MetricVersion) -> ControlSet | None:
     return ControlSet.objects.filter(metric_version=version).first()
 
 
-def begin(version: MetricVersion, instrument: Instrument, scoring: Scoring | None) -> Opening:
+def begin(version: MetricVersion, instrument: Instrument) -> Opening:
     """The opening of `version`, made where there is none."""
-    opening = Opening.objects.filter(metric_version=version).first()
-    if opening is None:
-        items = choose_items(version, instrument)
-        forget_replies(scoring)
-        replicate_count = min(settings.OPENING_REPLICATES, instrument.most_replicates or settings.OPENING_REPLICATES)
-        values = {
-            "items": items,
-            "wanted": replicate_count,
-            "fingerprint": instrument.fingerprint,
-            "environment": instrument_environment(),
-        }
-        opening = Opening.objects.get_or_create(metric_version=version, defaults=values)[0]
-    return opening
+    values = {
+        "wanted": min(settings.OPENING_REPLICATES, instrument.most_replicates or settings.OPENING_REPLICATES),
+        "fingerprint": instrument.fingerprint,
+        "environment": instrument_environment(),
+    }
+    return Opening.objects.get_or_create(metric_version=version, defaults=values)[0]
+
+
+def choose_texts(opening: Opening, instrument: Instrument, scoring: Scoring | None) -> None:
+    """Choose the items of the opening, by scores of more texts than that.
+
+    Raises ScorerUnavailable; Deferred where another worker has brought the opening to its end.
+    """
+    opening.items = choose_items(opening.metric_version, instrument)
+    forget_replies(scoring)  # a replicate is a scoring of its own
+    if not Opening.objects.filter(pk=opening.pk).update(items=opening.items):
+        raise Deferred(0)
 
 
 def begin_anew_if_changed(opening: Opening, instrument: Instrument) -> None:
@@ -103,8 +110,11 @@ def begin_anew_if_changed(opening: Opening, instrument: Instrument) -> None:
 
 
 @contextmanager
-def hold_opening(opening: Opening) -> Iterator[None]:
-    """Hold the opening for the block. Raises Deferred while another worker holds it, or until it is due again."""
+def hold_opening(opening: Opening, lease: Lease | None) -> Iterator[None]:
+    """Hold the opening for the block, and for as long as `lease` is renewed, however long a scorer takes.
+
+    Raises Deferred while another worker holds it, or until it is due again.
+    """
     free = Q(not_before__isnull=True) | Q(not_before__lte=Now())
     if not Opening.objects.filter(free, pk=opening.pk).update(not_before=from_now(settings.LEASE_SECONDS)):
         current = Opening.objects.filter(pk=opening.pk).first()
@@ -113,7 +123,8 @@ def hold_opening(opening: Opening) -> Iterator[None]:
             wait_until(current.not_before, current.reason or progress_of(current), waits_for)
         raise Deferred(0)
     try:
-        yield
+        with lease.renewing(partial(renew_hold, opening)) if lease else nullcontext():
+            yield
     except Deferred as wait:
         Opening.objects.filter(pk=opening.pk).update(not_before=from_now(wait.seconds))
         raise
@@ -127,9 +138,14 @@ def progress_of(opening: Opening) -> str:
     return f"{opening.replicates.count()} of {opening.wanted} scorings are made"
 
 
+def renew_hold(opening: Opening) -> bool:
+    """Hold the opening for another lease; False where there is none any more."""
+    return bool(Opening.objects.filter(pk=opening.pk).update(not_before=from_now(settings.LEASE_SECONDS)))
+
+
 def extend_hold(opening: Opening) -> None:
     """Hold the opening for another lease. Raises Deferred where another worker has brought it to its end."""
-    if not Opening.objects.filter(pk=opening.pk).update(not_before=from_now(settings.LEASE_SECONDS)):
+    if not renew_hold(opening):
         raise Deferred(0)
 
 
@@ -166,7 +182,8 @@ def freeze(opening: Opening, instrument: Instrument) -> ControlSet:
 
     A control set that another worker froze meanwhile stays: entries may be scored under it by now.
     """
-    version = opening.metric_version
+    version, items = opening.metric_version, opening.items
+    assert items is not None  # noqa: S101 (for mypy: there are replicates of them)
     tables = [artefacts.load(replicate.artefact) for replicate in opening.replicates.select_related("artefact")]
     try:
         reference = Reference(np.stack([values_of(table) for table in tables]).astype(np.float64), instrument.rounding)
@@ -183,7 +200,7 @@ def freeze(opening: Opening, instrument: Instrument) -> ControlSet:
                 bind_anew(version, opening.fingerprint)
             control = ControlSet.objects.create(
                 metric_version=version,
-                items=opening.items,
+                items=items,
                 reference=stored_reference,
                 noise=reference.noise,
                 fingerprint=opening.fingerprint,

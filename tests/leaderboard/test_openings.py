@@ -1,5 +1,6 @@
 """Openings: a version is opened on a scorer whose noise is known, and on none that is two, or too noisy to watch."""
 
+import time
 from datetime import timedelta
 
 import numpy as np
@@ -338,9 +339,13 @@ def test_a_worker_that_loads_the_scorer_while_another_opens_the_version_opens_it
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("replicates", [1, 2], ids=["at the last replicate", "before it"])
+@pytest.mark.parametrize(
+    ("replicates", "has_texts"),
+    [(1, False), (1, True), (2, True)],
+    ids=["at the choice of texts", "at the last replicate", "before it"],
+)
 def test_a_worker_whose_hold_ran_out_leaves_the_version_as_another_opened_it(
-    tmp_path, transactional_db, stage, settings, replicates
+    tmp_path, transactional_db, stage, settings, replicates, has_texts
 ):
     settings.OPENING_REPLICATES = replicates
     metric = small_metric(tmp_path)
@@ -348,7 +353,7 @@ def test_a_worker_whose_hold_ran_out_leaves_the_version_as_another_opened_it(
     controls = []
 
     def take_over(values):
-        if Opening.objects.update(not_before=from_now(-1)):  # its texts are chosen, and scored for the first time
+        if Opening.objects.filter(items__isnull=not has_texts).update(not_before=from_now(-1)):
             stage.noise = None
             controls.append(open_elsewhere(version))
         return np.zeros_like(values)
@@ -361,6 +366,51 @@ def test_a_worker_whose_hold_ran_out_leaves_the_version_as_another_opened_it(
     assert not Replicate.objects.exists()
     version.refresh_from_db()
     assert [attribute.name for attribute in version.declared] == ["toxicity"]
+
+
+def test_whoever_waits_for_the_choice_of_texts_asks_the_scorer_nothing(tmp_path, db, stage, settings):
+    settings.OPENING_REPLICATES = 2
+    metric = small_metric(tmp_path)
+    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
+    waits, counts = [], []
+
+    def wait_meanwhile(values):
+        stage.noise = None
+        asked = len(stage.asked)
+        with pytest.raises(Deferred) as wait:
+            ensure_control_set(MetricVersion.objects.get(pk=version.pk))
+        waits.append(wait.value.reason)
+        counts.append(len(stage.asked) - asked)
+        return np.zeros_like(values)
+
+    stage.noise = wait_meanwhile
+    control = ensure_control_set(version)
+    assert (waits, counts) == (["the version is being opened: 0 of 2 scorings are made"], [0])
+    assert artefacts.load(control.items).num_rows > 0
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_an_opening_is_held_for_as_long_as_a_scorer_takes(tmp_path, transactional_db, stage, settings):
+    settings.OPENING_REPLICATES, settings.LEASE_SECONDS = 1, 1.5
+    metric = small_metric(tmp_path)
+    first, second = (request_evaluation(entrant(n, metric), metric, send=False) for n in (1, 2))
+    reasons = []
+
+    def take_longer_than_a_lease(values):
+        if stage.asked[-1] > 16:  # of the many texts that some are chosen from
+            stage.noise = None
+            time.sleep(2.5)
+            deliver(second)
+            second.refresh_from_db()
+            reasons.append((second.state, second.reason))
+        return np.zeros_like(values)
+
+    stage.noise = take_longer_than_a_lease
+    deliver(first)
+    assert reasons == [(Work.State.QUEUED, "the version is being opened: 0 of 1 scorings are made")]
+    drain()
+    assert metric.current_version().standings.values("model").distinct().count() == 2
 
 
 def test_a_control_set_that_another_worker_froze_meanwhile_stays_with_what_is_scored_under_it(
