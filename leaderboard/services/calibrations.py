@@ -93,7 +93,8 @@ def request_calibration(version: MetricVersion, evaluation_set: EvaluationSet, *
         raise Refused.of_value("set", evaluation_set.slug, "it holds no labelled texts; use one that does")
     with transaction.atomic():
         calibration, is_new = Calibration.objects.get_or_create(metric_version=version, evaluation_set=evaluation_set)
-        if not is_new and (calibration.state != Work.State.DONE or calibration.lacks_scores):
+        has_failed = calibration.state in (Work.State.FAILED, Work.State.CANCELLED)
+        if not is_new and (has_failed or calibration.lacks_scores):
             speed = {"seconds": 0, "done": 0} if calibration.lacks_scores else {}
             calibration.move(Work.State.QUEUED, reason="", fault="", attempts=0, finished_at=None, **speed)
         if send and calibration.state == Work.State.QUEUED:

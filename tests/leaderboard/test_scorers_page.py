@@ -20,6 +20,7 @@ from leaderboard.models import Artefact, Calibration, EvaluationSet, MetricVersi
 from leaderboard.models.clock import from_now
 from leaderboard.services import artefacts, calibrations
 from leaderboard.services.evaluation_sets import import_sentences
+from leaderboard.services.leases import claim
 from leaderboard.views.scorer_charts import reliability_chart
 from scoring.evaluation_sets import build_starter, get
 from scoring.refusals import Refused
@@ -236,6 +237,20 @@ def test_the_command_says_how_right_the_scorer_is(living):
     assert f"starter v1, toxicity: ROC AUC {area['value']:.3f} [{area['low']:.3f}" in output.getvalue()
     with pytest.raises(CommandError, match="there are no such labelled texts here; known: starter"):
         call_command("calibrate", SLUG, "--set", "nothing", stdout=StringIO())
+
+
+@pytest.mark.slow
+def test_the_command_leaves_a_calibration_to_the_worker_that_makes_it(living):
+    calibrations.request_missing()
+    row = Calibration.objects.get()
+    problem = ""
+    with claim(row) as lease:  # which takes what is raised within it for its own
+        try:
+            call_command("calibrate", SLUG, stdout=StringIO())
+        except CommandError as error:
+            problem = str(error)
+        assert row.is_held(lease.id)
+    assert problem.endswith("Running")
 
 
 @pytest.mark.slow
