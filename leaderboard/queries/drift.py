@@ -140,9 +140,11 @@ def list_watched_scorers() -> list[WatchedScorer]:
         pk: (decided_by, is_settled)
         for pk, decided_by, is_settled in lasts.values_list("pk", "statistics__decided_by", Exists(opened_versions))
     }
+    # A worker that died may have left one of a version that was opened meanwhile.
+    openings_to_come = Opening.objects.filter(metric_version__control_set=None)
     openings = {
         opening.metric_version.metric_id: opening
-        for opening in Opening.objects.exclude(metric_version__status__in=MetricVersion.CLOSED)
+        for opening in openings_to_come.exclude(metric_version__status__in=MetricVersion.CLOSED)
         .select_related("metric_version")
         .annotate(made=Count("replicates"))
     }

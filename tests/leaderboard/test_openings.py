@@ -368,6 +368,20 @@ def test_a_worker_whose_hold_ran_out_leaves_the_version_as_another_opened_it(
     assert [attribute.name for attribute in version.declared] == ["toxicity"]
 
 
+def test_what_a_worker_that_died_left_of_an_opening_is_not_shown_once_the_version_is_open(
+    tmp_path, db, settings, client
+):
+    settings.OPENING_REPLICATES = 1
+    metric = small_metric(tmp_path)
+    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
+    opening = Opening.objects.create(metric_version=version, wanted=1, fingerprint="0" * 64)
+    assert "Version 1 is being opened: 0 of 1 scorings" in said(page(client, f"/drift/?metric={SLUG}"))
+    opening.delete()
+    ensure_control_set(version)
+    opening.save()
+    assert "is being opened" not in said(page(client, f"/drift/?metric={SLUG}"))
+
+
 def test_whoever_waits_for_the_choice_of_texts_asks_the_scorer_nothing(tmp_path, db, stage, settings):
     settings.OPENING_REPLICATES = 2
     metric = small_metric(tmp_path)
