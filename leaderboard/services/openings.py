@@ -96,8 +96,8 @@ def choose_texts(opening: Opening, instrument: Instrument, scoring: Scoring | No
     """
     opening.items = choose_items(opening.metric_version, instrument)
     forget_replies(scoring)  # a replicate is a scoring of its own
-    if not Opening.objects.filter(pk=opening.pk).update(items=opening.items):
-        raise Deferred(0)
+    Opening.objects.filter(pk=opening.pk).update(items=opening.items)
+    extend_hold(opening)
 
 
 def begin_anew_if_changed(opening: Opening, instrument: Instrument) -> None:

@@ -304,6 +304,33 @@ def test_a_killed_worker_costs_one_replicate_and_others_wait_no_longer_than_its_
     assert made >= 1
 
 
+@pytest.fixture
+def version(tmp_path, db, settings) -> MetricVersion:
+    """A version that waits to be opened, with one replicate."""
+    settings.OPENING_REPLICATES = 1
+    metric = small_metric(tmp_path)
+    return request_evaluation(entrant(1, metric), metric, send=False).metric_version
+
+
+@pytest.fixture
+def overtaken_at(version, monkeypatch):
+    """Have another worker open the version as the first one comes to a function of `openings`, whose hold ran out."""
+
+    def prepare(name: str) -> list[ControlSet]:
+        go_on, controls = getattr(openings, name), []
+
+        def open_first(*args):
+            monkeypatch.setattr(openings, name, go_on)
+            Opening.objects.update(not_before=from_now(-1))
+            controls.append(open_elsewhere(version))
+            return go_on(*args)
+
+        monkeypatch.setattr(openings, name, open_first)
+        return controls
+
+    return prepare
+
+
 def open_elsewhere(version: MetricVersion) -> ControlSet:
     """Have another worker open the version, and note what the scorer declares before it scores an entry."""
     version = MetricVersion.objects.get(pk=version.pk)
@@ -312,30 +339,25 @@ def open_elsewhere(version: MetricVersion) -> ControlSet:
     return control
 
 
+def declared_by(version: MetricVersion) -> list[str]:
+    return [attribute.name for attribute in MetricVersion.objects.get(pk=version.pk).declared]
+
+
 def test_a_worker_that_loads_the_scorer_while_another_opens_the_version_opens_it_no_second_time(
-    tmp_path, db, stage, settings, monkeypatch
+    version, overtaken_at, monkeypatch
 ):
-    settings.OPENING_REPLICATES = 2
-    metric = small_metric(tmp_path)
-    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
-    load, score_once, controls, numbers = openings.instrument_of, openings.score_once, [], []
+    score_once, numbers = openings.score_once, []
 
     def score_and_count(opening, instrument, number, scoring):
         numbers.append(number)
         score_once(opening, instrument, number, scoring)
 
-    def load_slowly(*args):
-        monkeypatch.setattr(openings, "instrument_of", load)
-        controls.append(open_elsewhere(version))
-        return load(*args)
-
-    monkeypatch.setattr(openings, "instrument_of", load_slowly)
     monkeypatch.setattr(openings, "score_once", score_and_count)
+    controls = overtaken_at("instrument_of")
     assert ensure_control_set(version) == controls[0]
-    assert numbers == [0, 1]
+    assert numbers == [0]
     assert not Opening.objects.exists()
-    version.refresh_from_db()
-    assert [attribute.name for attribute in version.declared] == ["toxicity"]
+    assert declared_by(version) == ["toxicity"]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -345,17 +367,16 @@ def test_a_worker_that_loads_the_scorer_while_another_opens_the_version_opens_it
     ids=["at the choice of texts", "at the last replicate", "before it"],
 )
 def test_a_worker_whose_hold_ran_out_leaves_the_version_as_another_opened_it(
-    tmp_path, transactional_db, stage, settings, replicates, has_texts
+    version, stage, settings, replicates, has_texts
 ):
     settings.OPENING_REPLICATES = replicates
-    metric = small_metric(tmp_path)
-    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
-    controls = []
+    controls, counts = [], []
 
     def take_over(values):
         if Opening.objects.filter(items__isnull=not has_texts).update(not_before=from_now(-1)):
             stage.noise = None
             controls.append(open_elsewhere(version))
+            counts.append(len(stage.asked))
         return np.zeros_like(values)
 
     stage.noise = take_over
@@ -364,16 +385,26 @@ def test_a_worker_whose_hold_ran_out_leaves_the_version_as_another_opened_it(
     assert [*ControlSet.objects.all()] == controls
     assert not Opening.objects.exists()
     assert not Replicate.objects.exists()
-    version.refresh_from_db()
-    assert [attribute.name for attribute in version.declared] == ["toxicity"]
+    assert has_texts or counts == [len(stage.asked)], "nothing is asked for an opening that has ended"
+    assert declared_by(version) == ["toxicity"]
 
 
-def test_what_a_worker_that_died_left_of_an_opening_is_not_shown_once_the_version_is_open(
-    tmp_path, db, settings, client
-):
-    settings.OPENING_REPLICATES = 1
-    metric = small_metric(tmp_path)
-    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
+def test_a_control_set_that_another_worker_froze_meanwhile_stays_with_what_is_scored_under_it(version, overtaken_at):
+    controls = overtaken_at("store_reference")
+    assert ensure_control_set(version) == controls[0]
+    assert not Opening.objects.exists()
+    assert declared_by(version) == ["toxicity"]
+
+
+def test_a_worker_that_finds_no_replicates_of_an_opening_that_has_ended_refuses_nothing(version, overtaken_at):
+    controls = overtaken_at("freeze")
+    with pytest.raises(Deferred) as wait:
+        ensure_control_set(version)
+    assert (wait.value.seconds, wait.value.reason) == (0, "")
+    assert [*ControlSet.objects.all()] == controls
+
+
+def test_what_a_worker_that_died_left_of_an_opening_is_not_shown_once_the_version_is_open(version, client):
     opening = Opening.objects.create(metric_version=version, wanted=1, fingerprint="0" * 64)
     assert "Version 1 is being opened: 0 of 1 scorings" in said(page(client, f"/drift/?metric={SLUG}"))
     opening.delete()
@@ -382,88 +413,41 @@ def test_what_a_worker_that_died_left_of_an_opening_is_not_shown_once_the_versio
     assert "is being opened" not in said(page(client, f"/drift/?metric={SLUG}"))
 
 
-def test_whoever_waits_for_the_choice_of_texts_asks_the_scorer_nothing(tmp_path, db, stage, settings):
-    settings.OPENING_REPLICATES = 2
-    metric = small_metric(tmp_path)
-    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
-    waits, counts = [], []
+def test_whoever_waits_for_the_choice_of_texts_asks_the_scorer_nothing(version, stage):
+    waits = []
 
     def wait_meanwhile(values):
         stage.noise = None
-        asked = len(stage.asked)
+        count = len(stage.asked)
         with pytest.raises(Deferred) as wait:
             ensure_control_set(MetricVersion.objects.get(pk=version.pk))
-        waits.append(wait.value.reason)
-        counts.append(len(stage.asked) - asked)
+        waits.append((wait.value.reason, len(stage.asked) - count))
         return np.zeros_like(values)
 
     stage.noise = wait_meanwhile
     control = ensure_control_set(version)
-    assert (waits, counts) == (["the version is being opened: 0 of 2 scorings are made"], [0])
+    assert waits == [("the version is being opened: 0 of 1 scorings are made", 0)]
     assert artefacts.load(control.items).num_rows > 0
 
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-def test_an_opening_is_held_for_as_long_as_a_scorer_takes(tmp_path, transactional_db, stage, settings):
-    settings.OPENING_REPLICATES, settings.LEASE_SECONDS = 1, 1.5
-    metric = small_metric(tmp_path)
-    first, second = (request_evaluation(entrant(n, metric), metric, send=False) for n in (1, 2))
-    reasons = []
+def test_an_opening_is_held_for_as_long_as_a_scorer_takes(version, stage, settings):
+    settings.LEASE_SECONDS = 1.5
+    metric = version.metric
+    first, second = version.scorings.get(), request_evaluation(entrant(2, metric), metric, send=False)
+    outcomes = []
 
     def take_longer_than_a_lease(values):
-        if stage.asked[-1] > 16:  # of the many texts that some are chosen from
-            stage.noise = None
-            time.sleep(2.5)
-            deliver(second)
-            second.refresh_from_db()
-            reasons.append((second.state, second.reason))
+        stage.noise = None
+        time.sleep(2.5)
+        deliver(second)
+        second.refresh_from_db()
+        outcomes.append((second.state, second.reason))
         return np.zeros_like(values)
 
     stage.noise = take_longer_than_a_lease
     deliver(first)
-    assert reasons == [(Work.State.QUEUED, "the version is being opened: 0 of 1 scorings are made")]
+    assert outcomes == [(Work.State.QUEUED, "the version is being opened: 0 of 1 scorings are made")]
     drain()
     assert metric.current_version().standings.values("model").distinct().count() == 2
-
-
-def test_a_control_set_that_another_worker_froze_meanwhile_stays_with_what_is_scored_under_it(
-    tmp_path, db, stage, settings, monkeypatch
-):
-    settings.OPENING_REPLICATES = 1
-    metric = small_metric(tmp_path)
-    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
-    store, controls = openings.store_reference, []
-
-    def store_slowly(*args):
-        monkeypatch.setattr(openings, "store_reference", store)
-        Opening.objects.update(not_before=from_now(-1))
-        controls.append(open_elsewhere(version))
-        return store(*args)
-
-    monkeypatch.setattr(openings, "store_reference", store_slowly)
-    assert ensure_control_set(version) == controls[0]
-    assert not Opening.objects.exists()
-    version.refresh_from_db()
-    assert [attribute.name for attribute in version.declared] == ["toxicity"]
-
-
-def test_a_worker_that_finds_too_few_replicates_of_an_opening_that_has_ended_refuses_nothing(
-    tmp_path, db, stage, settings, monkeypatch
-):
-    settings.OPENING_REPLICATES = 1
-    metric = small_metric(tmp_path)
-    version = request_evaluation(entrant(1, metric), metric, send=False).metric_version
-    freeze, controls = openings.freeze, []
-
-    def freeze_late(*args):
-        monkeypatch.setattr(openings, "freeze", freeze)
-        Opening.objects.update(not_before=from_now(-1))
-        controls.append(open_elsewhere(version))
-        return freeze(*args)
-
-    monkeypatch.setattr(openings, "freeze", freeze_late)
-    with pytest.raises(Deferred) as wait:
-        ensure_control_set(version)
-    assert (wait.value.seconds, wait.value.reason) == (0, "")
-    assert [*ControlSet.objects.all()] == controls
