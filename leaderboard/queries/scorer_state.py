@@ -7,6 +7,7 @@ from leaderboard.models import ControlCheck, Metric, MetricVersion, Provenance, 
 from leaderboard.queries.drift import next_due, recent_checks_of
 from leaderboard.services import rescore
 from leaderboard.services.upgrade import Lag, lag_of
+from leaderboard.services.versions import find_rescoring
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def scorer_state(metric: Metric) -> ScorerProgress:
 
     Only checks of the current version count: the rescoring that opened it settled what earlier ones found.
     """
-    rescoring = Rescoring.objects.active().filter(metric=metric).select_related("to_version").first()
+    rescoring = find_rescoring(metric)
     checks = ControlCheck.objects.filter(
         metric=metric,
         state=Work.State.DONE,

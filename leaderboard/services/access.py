@@ -48,7 +48,7 @@ def publish_again(model: LanguageModel) -> None:
     This needs the database only: a storage that is away, or a lost file, keeps no model on a ranking. A version that is
     being published at this moment has the model as it was: it is waited for.
     """
-    lock_metrics(Metric.objects.filter(versions__scorings__model=model).values_list("pk", flat=True).distinct())
+    lock_metrics(Metric.objects.filter(versions__scorings__model=model).values_list("pk", flat=True))
     current = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT)
     for version in current.filter(scorings__model=model, scorings__state=Work.State.DONE).order_by("pk"):
         publish_from_database(version)

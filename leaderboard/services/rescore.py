@@ -35,7 +35,7 @@ from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import cost_of, find_end, fingerprint_under, problem_with
 from leaderboard.services.submission_log import say_to_version
-from leaderboard.services.versions import newest_version, next_epoch, next_number
+from leaderboard.services.versions import find_rescoring, newest_version, next_epoch, next_number
 from scoring.drift import rule
 from scoring.refusals import Refused
 from scoring.scorers import is_scorer
@@ -68,8 +68,8 @@ def estimate(metric: Metric) -> CostEstimate:
 
     Raises Refused where there is no version to leave.
     """
-    version = version_to_leave(metric)
-    old_versions = [version, *(active.to_version for active in Rescoring.objects.active().filter(metric=metric))]
+    version, active = version_to_leave(metric), find_rescoring(metric)
+    old_versions = [version, active.to_version] if active else [version]
     entries = [entry for entry in entries_of(old_versions) if entry.run is not None and can_be_had(version, entry.run)]
     scored_entries = [entry for entry in entries if entry.state == Work.State.DONE]
     scale = len(entries) / len(scored_entries) if scored_entries else 0.0
@@ -88,11 +88,6 @@ def version_to_leave(metric: Metric) -> MetricVersion:
     if current is None:
         raise Refused(f"{metric.slug} has no measured version yet: evaluate a model under it first")
     return current
-
-
-def find_rescoring(metric: Metric) -> Rescoring | None:
-    """The rescoring of `metric` that is under way, which another one would take the place of."""
-    return Rescoring.objects.active().filter(metric=metric).select_related("to_version").first()
 
 
 def refuse_unseen(metric: Metric, seen_key: str) -> None:
@@ -141,7 +136,7 @@ def open_rescoring(
     if labels or scorer not in ("", newest.scorer):
         check_labels(scorer or metric.scorer, labels or {})
         Metric.objects.filter(pk=metric.pk).update(labels=labels or {})
-    for active in Rescoring.objects.active().filter(metric=metric).select_related("to_version"):
+    if active := find_rescoring(metric):
         old_versions.append(active.to_version)
         former_labels = active.former_labels if active.former_labels is not None else former_labels
         end(active, f"given up for a newer version: {reason}", user, go_back=False)

@@ -17,7 +17,7 @@ from leaderboard.services.metrics import check_labels
 from leaderboard.services.rescore import open_rescoring, pause, queue_entries, send
 from leaderboard.services.scorers import problem_with
 from leaderboard.services.submission_log import say_to_version
-from leaderboard.services.versions import UNFINISHED, newest_version, open_first_version
+from leaderboard.services.versions import UNFINISHED, find_rescoring, newest_version, open_first_version
 from scoring.drift import rule
 from scoring.refusals import Refused
 from scoring.scorers import is_scorer
@@ -108,7 +108,7 @@ def catch_up(metric: Metric) -> bool:
         lag = find_lag(metric)  # another worker may have been quicker
         if lag is None or lag.obstacle:
             return False
-        active = Rescoring.objects.active().filter(metric=metric).first()
+        active = find_rescoring(metric)
         if lag.version.status == Status.CANDIDATE and active is None:
             replace_first_version(lag)
         else:

@@ -25,9 +25,14 @@ def next_epoch(protocol: Protocol) -> int:
     return max(versions or 0, runs or 0) + 1
 
 
+def find_rescoring(metric: Metric) -> Rescoring | None:
+    """The rescoring of `metric` that is under way, with its new version; the database allows one."""
+    return Rescoring.objects.active().filter(metric=metric).select_related("to_version").first()
+
+
 def newest_version(metric: Metric) -> MetricVersion | None:
     """The version that new models land in: the one that a rescoring under way leads to, else the current one."""
-    active = Rescoring.objects.active().filter(metric=metric).select_related("to_version").first()
+    active = find_rescoring(metric)
     return active.to_version if active else metric.current_version()
 
 

@@ -106,8 +106,8 @@ def test_the_command_says_which_rescoring_it_gives_up(measured, capsys):
     call_command("rescore", measured.slug, reason="the first", yes=True)
     assert "is given up" not in capsys.readouterr().out
     call_command("rescore", measured.slug, reason="the second", yes=True)
-    told = capsys.readouterr().out
-    assert f"{measured.slug} v1 to {measured.slug} v2 is given up for this one; 0 of 3 entries are done" in told
+    words = f"{measured.slug} v1 to {measured.slug} v2 is given up for this one; 0 of 3 entries are done"
+    assert words in capsys.readouterr().out
 
 
 def test_who_only_looks_at_a_rescoring_that_cannot_be_gets_a_page_with_the_reason(client, operator, measured):

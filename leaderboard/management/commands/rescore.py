@@ -10,7 +10,8 @@ from leaderboard.management.labels import label_options, labels_of
 from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import Metric, Rescoring
-from leaderboard.services.rescore import CostEstimate, cancel, estimate, find_rescoring, open_rescoring, pause, resume
+from leaderboard.services.rescore import CostEstimate, cancel, estimate, open_rescoring, pause, resume
+from leaderboard.services.versions import find_rescoring
 
 POLL_SECONDS = 0.5
 STEPS = {"pause": pause, "resume": resume, "cancel": cancel}
@@ -55,7 +56,7 @@ class Command(BoardCommand):
 
     def steer(self, metric: Metric, step: Any) -> None:
         """Pause, resume or cancel."""
-        active = Rescoring.objects.active().filter(metric=metric).first()
+        active = find_rescoring(metric)
         if active is None or not step(active):
             state = active.get_state_display().lower() if active else "none is under way"
             raise CommandError(f"there is no rescoring of {metric.slug} to {step.__name__}: {state}")

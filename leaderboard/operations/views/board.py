@@ -22,6 +22,7 @@ from leaderboard.services.backup_state import backup_state
 from leaderboard.services.checks import control_of, request_check
 from leaderboard.services.policies import set_policy
 from leaderboard.services.scorers import end_of
+from leaderboard.services.versions import find_rescoring
 from leaderboard.views.confirmation import Question, action, ask_and_do, page
 from scoring.refusals import Refused
 from scoring.scorers import SCORERS
@@ -168,7 +169,7 @@ def rescore_metric(request: HttpRequest, slug: str) -> HttpResponse:
         "reason": reason,
         "scorer": scorer,
         "problem": problem,
-        "under_way": rescore.find_rescoring(metric),
+        "under_way": find_rescoring(metric),
     }
     context["scorers"] = [scorer_class.name for scorer_class in SCORERS] if metric.asked_scorer else []
     return render(request, "rescore.html", context, status=400 if problem and request.method == "POST" else 200)
