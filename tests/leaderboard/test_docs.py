@@ -14,6 +14,7 @@ from django.core.management import get_commands
 from django.urls import resolve
 from django.utils.html import escape
 
+from leaderboard.numbers import MINUS
 from leaderboard.queries.docs import (
     APP,
     METHODS,
@@ -96,7 +97,8 @@ def rows(html: str, table: str) -> list[list[str]]:
 
 def numbers(html: str, anchor: str) -> list[float]:
     """The numbers in the element of that id."""
-    return [float(found) for found in re.findall(r"-?\d+(?:\.\d+)?", html.split(f'id="{anchor}">', 1)[1].split("<")[0])]
+    element = html.split(f'id="{anchor}">', 1)[1].split("<")[0].replace(MINUS, "-")
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", element)]
 
 
 def worked(html: str) -> dict[str, str]:
