@@ -26,7 +26,8 @@ def ending_signals() -> list[signal.Signals]:
 def processes(host: str, port: int) -> dict[str, str]:
     """Return command lines by name, in starting order, with the broker unless BROKER_URL names one."""
     # Quiet: what a reader of the terminal wants to know comes from the services' own log.
-    celery = f"{PYTHON} -m celery --quiet --app leaderboard"
+    # Without Django's checks: the command that starts them has made them.
+    celery = f"{PYTHON} -m celery --quiet --app leaderboard --skip-checks"
     worker = f"{celery} worker --loglevel WARNING --without-gossip --without-mingle"
     commands = {
         "web": (f"{PYTHON} -m gunicorn --config python:leaderboard.serving --bind {host}:{port} --log-level warning"),

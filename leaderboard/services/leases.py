@@ -330,11 +330,16 @@ def _wait(work: Work, lease: Lease, error: BaseException) -> None:
 
 
 def end_waiting(fault: str) -> None:
-    """Resume at once all work that waits for this fault of the board: other work that waited for it is done."""
+    """Resume at once all work that waits for this fault of the board: other work that waited for it is done.
+
+    Work that was resumed before and did not begin yet has its message.
+    """
+    resumed = 0
     for table in WORK_TABLES:
         rows = table.objects.filter(state=Work.State.QUEUED, fault=fault, waits_since__isnull=False)
-        rows.update(not_before=None, enqueued_at=None)
-    sweep()
+        resumed += rows.filter(not_before__gt=Now()).update(not_before=None, enqueued_at=None)
+    if resumed:
+        sweep()
 
 
 def _retry(work: Work, lease: Lease, error: BaseException) -> None:

@@ -12,6 +12,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from leaderboard import tasks
+from leaderboard.celery import app
 from leaderboard.models import (
     Artefact,
     AuditEvent,
@@ -127,7 +128,9 @@ def test_a_storage_that_is_away_ends_no_entry_and_publishes_no_part_of_a_version
     assert incident.resolved_at
 
 
-def test_pauses_grow_with_how_long_the_board_is_at_fault_and_end_for_all_at_once(board, stage):
+def test_pauses_grow_with_how_long_the_board_is_at_fault_and_end_for_all_at_once(
+    board, stage, monkeypatch, django_capture_on_commit_callbacks
+):
     rescoring = rescore.open_rescoring(board, "to be sure")
     first, second, third = rescoring.to_version.scorings.order_by("pk")
     pauses = []
@@ -144,10 +147,15 @@ def test_pauses_grow_with_how_long_the_board_is_at_fault_and_end_for_all_at_once
     second.refresh_from_db()
     assert second.not_before == first.not_before, "the rescoring pauses as a whole"
     assert second.attempts == 0
-    hurry()
-    deliver(first)
+    messages = []
+    monkeypatch.setattr(app, "send_task", lambda name, **_: messages.append(name))
+    Scoring.objects.filter(pk=first.pk).update(not_before=None)
+    for scoring in (first, second):
+        with django_capture_on_commit_callbacks(execute=True):
+            deliver(scoring)
     third.refresh_from_db()
     assert third.not_before is None, "what ended for one has ended for all"
+    assert messages.count(Scoring.kind.task_name) == 2, "each that waited is sent once"
 
 
 @pytest.mark.parametrize(
