@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from django.conf import settings
@@ -84,8 +85,14 @@ def start(command: list[str], variables: dict[str, str], log: Path) -> Forked | 
 
 
 def stretch(seconds: float) -> float:
-    """So many seconds of an idle machine, on this one as it is now."""
-    return seconds * measure_slowness(time.perf_counter)
+    """So many seconds of an idle machine, on this one as it is this minute."""
+    return seconds * slowness_in(int(time.monotonic() // 60))
+
+
+@cache
+def slowness_in(_minute: int) -> float:
+    """How slow this machine was when it was first asked in a minute: many wait, and each look is work."""
+    return measure_slowness(time.perf_counter)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 300.0) -> None:

@@ -36,7 +36,13 @@ def waver(text: str, name: str, vote: int) -> int:
 
 
 @pytest.fixture
-def judge(settings, monkeypatch) -> Iterator[StandInJudge]:
+def replicates() -> int:
+    """How often it scores the control texts when a version opens."""
+    return 1
+
+
+@pytest.fixture
+def judge(settings, monkeypatch, replicates) -> Iterator[StandInJudge]:
     """A judge that wavers, behind the board's settings."""
     monkeypatch.setattr(service_client, "BACKOFF", 0.001)
     monkeypatch.setattr(JudgeScorer, "timeout", httpx.Timeout(5.0))
@@ -44,7 +50,7 @@ def judge(settings, monkeypatch) -> Iterator[StandInJudge]:
         stage.level = waver
         settings.JUDGE_URL, settings.JUDGE_API_KEY = f"{stage.address}/v1", standin_judge.KEY
         settings.JUDGE_REQUESTS_PER_SECOND, settings.JUDGE_USD_PER_1000_TEXTS = 5000.0, 6.0
-        settings.OPENING_REPLICATES, settings.OPENING_SPREAD_SECONDS = 9, 0
+        settings.OPENING_REPLICATES, settings.OPENING_SPREAD_SECONDS = replicates, 0
         yield stage
 
 
@@ -77,6 +83,7 @@ def test_its_disagreement_is_stored_and_shown_and_it_is_tagged_as_not_determinis
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("replicates", [9])
 def test_its_own_noise_opens_no_version(metric):
     assert metric.current_version().control_set.noise > 0
     check = checks.request_check(metric, "manual", send=False)

@@ -20,6 +20,8 @@ class Reader:
         self.board, self.metrics = board, metrics
         self.rankings: dict[tuple[str, int], set[str]] = defaultdict(set)
         self.statuses: dict[int, int] = defaultdict(int)  # how often each came; 0: no answer
+        # A connection for each reading, as of another visitor.
+        self._client = httpx.Client(timeout=PATIENCE_SECONDS, limits=httpx.Limits(max_keepalive_connections=0))
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._keep_reading, daemon=True)
 
@@ -29,6 +31,7 @@ class Reader:
     def stop(self) -> None:
         self._ends.set()
         self._thread.join()
+        self._client.close()
 
     def _keep_reading(self) -> None:
         while not self._ends.wait(PAUSE_SECONDS):
@@ -40,7 +43,7 @@ class Reader:
 
     def _read(self, metric: str) -> None:
         address = f"{self.board.address}/api/v1/metrics/{metric}/standings?limit=200"
-        answer = httpx.get(address, timeout=PATIENCE_SECONDS)
+        answer = self._client.get(address)
         self.statuses[answer.status_code] += 1
         if answer.status_code != 200:
             return
