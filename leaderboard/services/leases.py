@@ -334,11 +334,11 @@ def end_waiting(fault: str) -> None:
 
     Work that was resumed before and did not begin yet has its message.
     """
-    resumed = 0
+    count = 0
     for table in WORK_TABLES:
         rows = table.objects.filter(state=Work.State.QUEUED, fault=fault, waits_since__isnull=False)
-        resumed += rows.filter(not_before__gt=Now()).update(not_before=None, enqueued_at=None)
-    if resumed:
+        count += rows.filter(not_before__gt=Now()).update(not_before=None, enqueued_at=None)
+    if count:
         sweep()
 
 

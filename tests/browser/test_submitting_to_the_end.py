@@ -76,7 +76,7 @@ def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same
     page.add_init_script(WATCH)
     page.reload()
     # Slices of few texts, for the miniatures are quick: many turns, and progress after each.
-    slices = {"SHARD_TEXTS": "24", "SLICE_SECONDS": "0.001", "LEASE_SECONDS": "60"}
+    slices = {"SHARD_TEXTS": "10", "SLICE_SECONDS": "0.001", "LEASE_SECONDS": "60"}
     written = tmp_path / "written"
     with worker(HF_ENDPOINT=hub.endpoint, HF_HOME=str(tmp_path / "hub"), EMAIL_URL=f"file:///{written}", **slices):
         expect(page.locator(".state")).to_contain_text("Ranked", timeout=PATIENCE)

@@ -51,7 +51,7 @@ def worker(
     """
     log = settings.VAR / f"worker-{time.monotonic_ns()}.log"
     clock = ["tests.faults.shifted_clock", str(seconds_fast)] if seconds_fast else []
-    celery = [*clock, "celery", "--app", "leaderboard", "--skip-checks"]  # which import all pages: another test has them
+    celery = [*clock, "celery", "--app", "leaderboard", "--skip-checks"]  # they import all pages: the tests make them
     worker_command = [*celery, "worker", "--queues", queues, "--hostname", f"{name}@%h"]
     worker_command += ["--concurrency", "2", "--loglevel", "INFO"]
     beat_command = [*celery, "beat", "--loglevel", "INFO", "--pidfile=", "--schedule", f"{log.with_suffix('')}-beat"]
