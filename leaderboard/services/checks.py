@@ -76,6 +76,10 @@ NO_ANSWER = (
 )  # what instruments raise: an error is no score
 
 
+class CheckImpossible(Exception):
+    """The control set of a metric cannot be scored again: its files are lost, or it was measured by another rule."""
+
+
 def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User | None = None) -> ControlCheck:
     """Queue a check of `metric`, or return the one that is under way. Raises Refused."""
     control = control_of(metric)
@@ -351,11 +355,14 @@ def require_check(scoring: Scoring, fingerprint: str = "") -> None:
 
     A check that was made since the scoring began, of the scorer with this `fingerprint` where one is given, will do.
     Raises Deferred while another worker makes one, and where there was no answer, until the next one is due; LeaseLost
-    where the scorer drifted and the scoring moved on to the new version.
+    where the scorer drifted and the scoring moved on to the new version; CheckImpossible.
     """
     if not was_checked(scoring, fingerprint):
         wait_for_answer(scoring)
-        check = request_check(scoring.metric_version.metric, Trigger.SUBMISSION, send=False)
+        try:
+            check = request_check(scoring.metric_version.metric, Trigger.SUBMISSION, send=False)
+        except Refused as error:
+            raise CheckImpossible(str(error)) from error
         perform(check)
         check.refresh_from_db()
         if check.state in (Work.State.QUEUED, Work.State.RUNNING, Work.State.CANCELLED):

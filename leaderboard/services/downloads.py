@@ -15,7 +15,7 @@ from django.db import transaction
 from leaderboard.models import Download, LanguageModel, Run, Work
 from leaderboard.services.abilities import may_be_elsewhere
 from leaderboard.services.folders import HostLacks, name_of_model
-from leaderboard.services.leases import Deferred, claim
+from leaderboard.services.leases import Deferred, Lease, claim
 from leaderboard.services.queue import enqueue
 from leaderboard.services.submission_log import say_to_model
 from scoring.language_models import HubBusy
@@ -33,42 +33,48 @@ def fetch(download: Download) -> None:
     Safe to call twice, late, or from two workers: one claims the download, the others return at once.
     """
     with claim(download) as lease:
-        if lease is None:
-            return
-        model = download.model
-        if download.attempts == 1:
-            say_to_model(model, "Its files are fetched from the hub.")
-
-        def progress(bytes_fetched: int) -> None:
-            lease.note(done=bytes_fetched // KILOBYTE, total=bytes_fetched // KILOBYTE)
-
-        try:
-            fetch_apart(
-                model.location,
-                model.revision,
-                settings.HUB_ENDPOINT,
-                settings.HUB_TOKEN,
-                quota=settings.HUB_CACHE_BYTES,
-                progress=progress,
-                check=lease.check,
-                idle_seconds=settings.NO_PROGRESS_SECONDS,
-            )
-        except HubBusy as busy:
-            raise Deferred(min(busy.seconds, LONGEST_WAIT), f"The hub asks to wait {busy.seconds:,.0f} s") from busy
-        with transaction.atomic():
-            lease.finish()
-            for run in Run.objects.filter(model=model, state=Work.State.QUEUED).select_related("model"):
-                transaction.on_commit(partial(enqueue, run))
-        log.info("%s: here", download)
-        say_to_model(model, "Its files are here; it waits for a worker to run it.")
+        if lease is not None:
+            fetch_files(download, lease)
     download.refresh_from_db()
-    if download.state == Work.State.FAILED:
+    if download.state == Work.State.FAILED:  # by this worker, or given up as it was to be claimed once more
         fail_runs(download)
+
+
+def fetch_files(download: Download, lease: Lease) -> None:
+    """Bring the files of a model that are not here yet, under `lease`. Raises Deferred where the hub asks to wait."""
+    model = download.model
+    if download.attempts == 1:
+        say_to_model(model, "Its files are fetched from the hub.")
+
+    def progress(bytes_fetched: int) -> None:
+        lease.note(done=bytes_fetched // KILOBYTE, total=bytes_fetched // KILOBYTE)
+
+    try:
+        fetch_apart(
+            model.location,
+            model.revision,
+            settings.HUB_ENDPOINT,
+            settings.HUB_TOKEN,
+            quota=settings.HUB_CACHE_BYTES,
+            progress=progress,
+            check=lease.check,
+            idle_seconds=settings.NO_PROGRESS_SECONDS,
+        )
+    except HubBusy as busy:
+        raise Deferred(min(busy.seconds, LONGEST_WAIT), f"The hub asks to wait {busy.seconds:,.0f} s") from busy
+    with transaction.atomic():
+        lease.finish()
+        for run in Run.objects.filter(model=model, state=Work.State.QUEUED).select_related("model"):
+            transaction.on_commit(partial(enqueue, run))
+    log.info("%s: here", download)
+    say_to_model(model, "Its files are here; it waits for a worker to run it.")
 
 
 def fail_runs(download: Download) -> None:
     """Fail the runs that waited for files that cannot be fetched, with the reason."""
-    for run in Run.objects.filter(model=download.model_id, state=Work.State.QUEUED):
+    runs = Run.objects.filter(model=download.model_id, state=Work.State.QUEUED)
+    runs.update(held=False, not_before=None)  # what is paused or waits cannot be begun either
+    for run in runs:
         lease = uuid4()
         if run.claim(lease):
             run.release(lease, Work.State.FAILED, reason=download.reason, fault=download.fault)

@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict
 
 from leaderboard.models import AuditVerb, EntryCheck, Metric, Result, Scoring, Work, not_held, ranked_now
+from leaderboard.models.entry_checks import UNRANKED
 from leaderboard.services.audit import record
 from scoring.metrics.flags import Flag
 from scoring.metrics.formulas import MEASURES, slices_in_order
@@ -16,19 +17,21 @@ LOG_PERPLEXITY = "log_perplexity_benign"
 def check_entry(scoring: Scoring) -> EntryCheck | None:
     """Record the flags of a scored entry, and hold it back where the policy of its metric says so.
 
-    A moderator's decision on the same outputs under another version holds, unless there is a new flag.
+    What a moderator decided of the same outputs under another version holds, unless there is a new flag; what was held
+    back there or refused stays so, though beside the numbers of others it may not stand out by now.
     """
     flags = find_flags(scoring)
+    metric = scoring.metric_version.metric
+    holds = metric.flag_policy == Metric.FlagPolicy.HOLD
+    earlier_check = newest_check(scoring, metric) if holds else None
+    if earlier_check is not None and earlier_check.state in UNRANKED:
+        keys = {flag.key for flag in flags}
+        flags += [Flag(**flag) for flag in earlier_check.flags if flag["key"] not in keys]
     if not flags:
         return None
-    metric = scoring.metric_version.metric
-    values = {"flags": [asdict(flag) for flag in flags], "state": State.MARKED}
-    if metric.flag_policy == Metric.FlagPolicy.HOLD:
-        earlier_check = EntryCheck.objects.filter(
-            scoring__run=scoring.run, scoring__metric_version__metric=metric, decided_at__isnull=False
-        ).last()
-        is_decided = earlier_check is not None and {flag.key for flag in flags} <= earlier_check.flag_keys
-        values |= earlier_check.decision() if earlier_check is not None and is_decided else {"state": State.HELD}
+    values = {"flags": [asdict(flag) for flag in flags], "state": State.HELD if holds else State.MARKED}
+    if earlier_check is not None and {flag.key for flag in flags} <= earlier_check.flag_keys:
+        values |= earlier_check.decision()
     check, _ = EntryCheck.objects.update_or_create(scoring=scoring, defaults=values)
     if check.state == State.HELD:
         detail = {
@@ -38,6 +41,12 @@ def check_entry(scoring: Scoring) -> EntryCheck | None:
         }
         record(AuditVerb.HOLD_ENTRY_BACK, f"metric {metric.slug}", detail)
     return check
+
+
+def newest_check(scoring: Scoring, metric: Metric) -> EntryCheck | None:
+    """The last check of the same outputs under a version of the metric that a moderator decides, or has decided."""
+    checks = EntryCheck.objects.filter(scoring__run=scoring.run, scoring__metric_version__metric=metric)
+    return checks.exclude(state=State.MARKED).last()
 
 
 def find_flags(scoring: Scoring) -> list[Flag]:

@@ -297,6 +297,14 @@ DECLARED = (
         of_one_file=True,
     ),
     Failure(
+        "The metric's control set cannot be checked.",
+        OTHERS,
+        FailureKind.FILES,
+        (f"{SERVICES}.checks.CheckImpossible",),
+        of_board=True,
+        of_one_file=True,
+    ),
+    Failure(
         "A file of this board is missing.",
         OTHERS,
         FailureKind.FILES,

@@ -126,17 +126,23 @@ class Lease:
 
     def finish(self, **changes: Any) -> None:
         """Mark the work done. Raises LeaseLost, so that a surrounding transaction takes back what it wrote."""
-        fault = self.work.fault if self.work.waits_since else ""
         final = {"reason": "", "fault": "", "waits_since": None, "attempts": F("attempts") - 1}
         if not self.work.release(self.id, Work.State.DONE, **final, **changes):
             raise LeaseLost
-        if fault and not failure_called(fault).of_one_file:
-            transaction.on_commit(partial(end_waiting, fault))
+        self._resume_others()
 
     def count_anew(self) -> None:
         """Count attempts from this one on, because a part of the work is finished for good. Raises LeaseLost."""
         self.work.attempts = 1
-        self.note(at_once=True, attempts=1, waits_since=None)
+        self.note(at_once=True, attempts=1, reason="", fault="", waits_since=None)
+        self._resume_others()
+
+    def _resume_others(self) -> None:
+        """What this work waited for is over: let other work go on that waits for the same."""
+        fault = self.work.fault if self.work.waits_since else ""
+        self.work.waits_since = None
+        if fault and not failure_called(fault).of_one_file:
+            transaction.on_commit(partial(end_waiting, fault))
 
     def _beat(self) -> None:
         term = settings.LEASE_SECONDS / 3

@@ -3,6 +3,7 @@
 import logging
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -85,10 +86,8 @@ def sweep() -> int:
     work that was sent and did not begin, it is as much as the broker lacks messages.
     """
     count = 0
-    waits = Run.objects.unfinished().filter(model__source=LanguageModel.Source.HUB, model__download=None)
-    for model in LanguageModel.objects.filter(runs__in=waits).distinct():  # their requester died on the way
-        Download.objects.get_or_create(model=model)
-    overdue: list[Work] = []
+    renew_downloads()
+    overdue: list[WorkQuerySet[Work]] = []
     for table in WORK_TABLES:
         ready = ready_work(table)
         due = ready.filter(
@@ -97,7 +96,7 @@ def sweep() -> int:
             | Q(enqueued_at__lt=F("heartbeat_at"))
         )
         lost_work = ready.filter(enqueued_at__lt=from_now(-FORGOTTEN_AFTER)).exclude(pk__in=due)
-        overdue += lost_work.order_by("enqueued_at")
+        overdue.append(lost_work.order_by("enqueued_at"))
         for work in due:
             if not enqueue(work):
                 return count
@@ -122,16 +121,36 @@ def keep_sweeping(note: Callable[[], object]) -> None:
             connection.close()
 
 
-def without_message(overdue: list[Work]) -> list[Work]:
+def renew_downloads() -> None:
+    """Queue the downloads that runs wait for and that are neither done nor under way: their requester died on the way.
+
+    A download that failed fails its runs as well, unless its worker died in between.
+    """
+    has_none = Q(model__download=None) | Q(model__download__state__in=[Work.State.FAILED, Work.State.CANCELLED])
+    waiting_runs = Run.objects.unclaimed().filter(has_none, model__source=LanguageModel.Source.HUB)
+    for model in LanguageModel.objects.filter(runs__in=waiting_runs).distinct():
+        Download.objects.get_or_create(model=model)[0].queue_again()
+
+
+def without_message(overdue: list[WorkQuerySet[Work]]) -> list[Work]:
     """The part of `overdue` work, sent and not begun, for which the queues on the broker lack messages.
 
-    Any message will do: the next free worker takes it. A new message for each look would fill the broker.
+    Any message will do: the next free worker takes it. A new message for each look would fill the broker. Only that
+    part is read: a rescoring may wait with thousands of entries.
     """
-    by_queue: dict[str, list[Work]] = {}
-    for work in overdue:
-        by_queue.setdefault(work.kind.queue, []).append(work)
-    messages = count_messages(*by_queue)
-    return [work for name, works in by_queue.items() for work in works[: max(0, len(works) - messages[name])]]
+    counts: Counter[str] = Counter()
+    for works in overdue:
+        counts[works.model.kind.queue] += works.count()
+    messages = count_messages(*(name for name, count in counts.items() if count))
+    remainders = {name: max(0, counts[name] - number) for name, number in messages.items()}
+    chosen_works: list[Work] = []
+    for works in overdue:
+        name = works.model.kind.queue
+        if remainders.get(name):
+            next_works = list(works[: remainders[name]])
+            remainders[name] -= len(next_works)
+            chosen_works += next_works
+    return chosen_works
 
 
 def count_messages(*queues: str) -> dict[str, int]:

@@ -7,10 +7,11 @@ from datetime import timedelta
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
 
 from leaderboard.models import (
+    Artefact,
     AuditVerb,
     ControlCheck,
     ControlSet,
@@ -26,7 +27,7 @@ from leaderboard.models import (
 )
 from leaderboard.models.clock import database_now
 from leaderboard.services.alone import each_alone
-from leaderboard.services.artefacts import ArtefactLost, note_loss
+from leaderboard.services.artefacts import ArtefactLost, note_loss, verify_stored
 from leaderboard.services.audit import record
 from leaderboard.services.failures import BOARD_FAULTS, failure_called, redact
 from leaderboard.services.locks import lock_metric, lock_rescoring
@@ -348,12 +349,21 @@ def publish_if_complete(rescoring: Rescoring) -> bool:
     if not version.scorings.filter(state=Work.State.DONE).exists():
         end(rescoring, "not one entry could be scored: see the reasons of the entries")
         return False
+    for artefact in known_losses(version):  # or each look would read the files of all other entries first
+        verify_stored(artefact)
     publish_standings(version, needs_all=True)
     rescoring.move(Rescoring.State.PUBLISHED, finished_at=Now())
     record_publication(rescoring)
     Metric.objects.filter(pk=version.metric_id).update(scorer=version.scorer)  # where another one took over
     log.info("%s: published, %d entries", version, rescoring.total)
     return True
+
+
+def known_losses(version: MetricVersion) -> QuerySet[Artefact]:
+    """Files of a version's scores that were missing or damaged at the last look."""
+    scored_entries = version.scorings.filter(state=Work.State.DONE)
+    of_version = Q(pk__in=scored_entries.values("artefact")) | Q(pk__in=scored_entries.values("replicates"))
+    return Artefact.objects.filter(of_version, state__in=Artefact.LOST)
 
 
 def record_publication(rescoring: Rescoring) -> None:
@@ -436,6 +446,8 @@ def end(rescoring: Rescoring, reason: str, user: User | None = None, *, go_back:
     version = rescoring.to_version
     MetricVersion.objects.filter(pk=version.pk).update(status=MetricVersion.Status.RETIRED)
     version.scorings.cancel(reason)
+    if version.epoch != rescoring.from_version.epoch and previous_state == Rescoring.State.PAUSED:
+        Run.objects.filter(scorings__metric_version=version).unfinished().update(held=False)  # another may want them
     if go_back:
         if rescoring.former_labels is not None:  # rows that older releases made have none
             Metric.objects.filter(pk=rescoring.metric_id).update(labels=rescoring.former_labels)

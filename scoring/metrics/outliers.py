@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 FEWEST = 8  # other entries: fewer do not determine a line
 MOST_DEVIATIONS = 4.0  # robust standard deviations above the line
 LEAST_DISTANCE = 0.05  # of the score, above the line: entries that all lie on it have no spread
+MOST = 500  # others that a line is drawn through: all pairs of them are looked at
 CHANCE = 0.97  # of the logarithm of the vocabulary: untrained weights are at 1 or above
 MAD_TO_SD = 1.4826  # of a normal distribution
 
@@ -23,11 +24,15 @@ MAD_TO_SD = 1.4826  # of a normal distribution
 def expected_value(x: float, others_x: Sequence[float], others_y: Sequence[float]) -> tuple[float, float] | None:
     """The value of the others' Theil-Sen line at `x`, and the robust standard deviation around the line.
 
-    None where there are fewer than FEWEST others, or all have the same x. Theil 1950; Sen 1968.
+    None where there are fewer than FEWEST others, or all have the same x. Of more than MOST others the line is that of
+    MOST, evenly spaced by x. Theil 1950; Sen 1968.
     """
     xs, ys = np.asarray(others_x, dtype=np.float64), np.asarray(others_y, dtype=np.float64)
     if len(xs) < FEWEST or np.ptp(xs) == 0:
         return None
+    if len(xs) > MOST:
+        places = np.lexsort((ys, xs))[np.linspace(0, len(xs) - 1, MOST).round().astype(int)]
+        xs, ys = xs[places], ys[places]
     slope, intercept, *_ = scipy.stats.theilslopes(ys, xs)
     residuals = ys - (intercept + slope * xs)
     spread = MAD_TO_SD * float(np.median(np.abs(residuals - np.median(residuals))))

@@ -158,6 +158,40 @@ def test_pauses_grow_with_how_long_the_board_is_at_fault_and_end_for_all_at_once
     assert messages.count(Scoring.kind.task_name) == 2, "each that waited is sent once"
 
 
+def test_a_finished_shard_ends_the_wait_of_its_entry_and_of_the_others(
+    board, stage, django_capture_on_commit_callbacks
+):
+    first, *others = rescore.open_rescoring(board, "to be sure").to_version.scorings.order_by("pk")
+    with leases.claim(first):
+        raise OSError(28, "No space left on device")
+    Scoring.objects.filter(pk=first.pk).update(not_before=None)
+    with leases.claim(first) as lease, django_capture_on_commit_callbacks(execute=True):
+        lease.count_anew()
+        raise leases.Interrupted
+    first.refresh_from_db()
+    assert (first.state, first.fault, first.reason, first.waits_since) == (Work.State.QUEUED, "", "", None)
+    for other in others:
+        other.refresh_from_db()
+        assert other.not_before is None
+
+
+@pytest.mark.slow
+def test_an_entry_waits_while_the_control_set_of_its_metric_cannot_be_checked(board, stage, settings):
+    settings.MOST_ATTEMPTS = 2
+    scoring = request_evaluation(entrant(4, board), board, send=False)
+    with lost(board.current_version().control_set.reference):  # as on a board that was imported without
+        for _ in range(3):
+            hurry()
+            for work in waiting():
+                deliver(work)
+        scoring.refresh_from_db()
+        assert (scoring.state, scoring.attempts, scoring.fault) == (Work.State.QUEUED, 0, "CheckImpossible")
+        assert "manage.py rescore toxicity-standin" in scoring.reason
+        rescore.open_rescoring(board, "a control set of its own")
+        drain()
+    assert names_of(board.current_version()) == {*UNDISTURBED, "entrant-4"}
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -15,6 +15,7 @@ from leaderboard.models import (
     Scoring,
     Standing,
     Submission,
+    not_held,
 )
 from leaderboard.services import entry_checks
 from leaderboard.services.entry_checks import check_entry, number_flags
@@ -56,6 +57,14 @@ def hold(scoring: Scoring) -> EntryCheck:
     check = check_entry(scoring)
     publish_standings(scoring.metric_version)
     return check
+
+
+def under_another_version(scoring: Scoring) -> Scoring:
+    """The scoring of the same outputs under a later version of the metric."""
+    version = scoring.metric_version.metric.versions.create(
+        number=99, protocol=scoring.metric_version.protocol, scorer="", formula_version=1
+    )
+    return Scoring.objects.create(run=scoring.run, model=scoring.model, metric_version=version)
 
 
 def is_ranked(scoring: Scoring) -> bool:
@@ -204,13 +213,7 @@ def test_by_the_policy_of_the_metric_flagged_entries_are_ranked_with_a_mark(scor
 
 def test_what_was_released_stays_released_under_another_version_unless_there_is_a_new_flag(scoring):
     decide(hold(scoring), "release", "Looked at.")
-    again = Scoring.objects.create(
-        run=scoring.run,
-        model=scoring.model,
-        metric_version=scoring.metric_version.metric.versions.create(
-            number=99, protocol=scoring.metric_version.protocol, scorer="", formula_version=1
-        ),
-    )
+    again = under_another_version(scoring)
     assert check_entry(again).state == EntryCheck.State.RELEASED
     scoring.run.tokenizer_report = REPORT | {"flags": [*REPORT["flags"], {"key": "canaries", "words": "New."}]}
     scoring.run.save()
@@ -218,6 +221,22 @@ def test_what_was_released_stays_released_under_another_version_unless_there_is_
     again.entry_check.delete()
     again.refresh_from_db()
     assert check_entry(again).state == EntryCheck.State.HELD
+
+
+@pytest.mark.parametrize("decision", ["refuse", None])
+def test_what_a_moderator_has_not_released_stays_out_of_the_next_version_though_it_stands_out_no_more(
+    scoring, decision
+):
+    check = hold(scoring)
+    if decision:
+        decide(check, decision, "Its texts are not its own.")
+    check.refresh_from_db()
+    scoring.run.tokenizer_report = {}
+    scoring.run.save()
+    again = under_another_version(scoring)
+    kept = check_entry(again)
+    assert (kept.state, kept.flags, kept.reason) == (check.state, check.flags, check.reason)
+    assert not Scoring.objects.filter(not_held(), pk=again.pk).exists()
 
 
 def test_a_score_far_above_models_of_its_size_is_a_flag(scoring, monkeypatch):

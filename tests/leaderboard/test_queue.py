@@ -11,7 +11,8 @@ from django.utils import timezone
 from leaderboard import tasks
 from leaderboard.celery import app
 from leaderboard.models import Download, LanguageModel, Run, Scoring, Work
-from leaderboard.services import queue
+from leaderboard.models.clock import from_now
+from leaderboard.services import downloads, queue
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.signs_of_life import count_waiting
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
@@ -61,6 +62,38 @@ def test_a_run_of_a_hubs_model_is_given_to_a_worker_once_its_files_are_here(run)
     assert not queue.own_work(Run).exists()
     Download.objects.create(model=run.model, state=Work.State.DONE)
     assert queue.own_work(Run).get() == run
+
+
+@pytest.mark.parametrize("state", [Work.State.FAILED, Work.State.CANCELLED])
+def test_a_download_that_a_run_waits_for_and_nobody_queued_is_queued(run, sent, state):
+    LanguageModel.objects.filter(pk=run.model_id).update(source=LanguageModel.Source.HUB)
+    download = Download.objects.create(model=run.model, state=state, reason="no run waits for it", attempts=3)
+    assert queue.sweep() == 1
+    download.refresh_from_db()
+    assert (download.state, download.attempts) == (Work.State.QUEUED, 0)
+    assert sent == [("leaderboard.tasks.fetch_model", download.pk)]
+
+
+def test_a_download_whose_every_attempt_killed_its_worker_fails_the_runs_that_wait_for_it(run, settings):
+    LanguageModel.objects.filter(pk=run.model_id).update(source=LanguageModel.Source.HUB)
+    Run.objects.update(held=True, not_before=from_now(3600))
+    download = Download.objects.create(model=run.model, attempts=settings.MOST_ATTEMPTS)
+    downloads.fetch(download)
+    run.refresh_from_db()
+    assert run.state == Work.State.FAILED
+    assert f"{settings.MOST_ATTEMPTS} attempts began and none came to an end" in run.reason
+
+
+def test_of_work_that_was_sent_only_what_the_broker_lacks_is_read(metric, models, sent, monkeypatch):
+    for model in (models[CAUSAL], models[OTHER_CAUSAL], models[MASKED]):
+        request_evaluation(model, metric, send=False)
+    Run.objects.update(enqueued_at=from_now(-60))
+    monkeypatch.setattr(queue, "count_messages", lambda *names: dict.fromkeys(names, 2))
+    from_db = Mock(side_effect=Run.from_db)
+    monkeypatch.setattr(Run, "from_db", from_db)
+    assert queue.sweep() == 1
+    assert sent == [("leaderboard.tasks.collect_run",)]
+    assert from_db.call_count == 1
 
 
 @pytest.mark.parametrize(("task", "kind"), [(tasks.collect_run, Run), (tasks.score_run, Scoring)])

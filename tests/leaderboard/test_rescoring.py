@@ -27,6 +27,7 @@ from leaderboard.models import (
 from leaderboard.operations.services.restore import request_restoration
 from leaderboard.operations.services.work import cancel_work
 from leaderboard.services import artefacts, rescore, scorers
+from leaderboard.services.artefacts import ArtefactLost
 from leaderboard.services.checks import perform, request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.publish import publish_standings
@@ -256,7 +257,7 @@ def test_an_entry_whose_outputs_are_lost_is_waited_for_and_the_version_says_so(b
 
 
 @pytest.mark.slow
-def test_a_version_is_not_published_while_a_file_of_its_scores_is_lost(board, stage):
+def test_a_version_is_not_published_while_a_file_of_its_scores_is_lost(board, stage, monkeypatch):
     old_version = board.current_version()
     drift(stage)
     check_by_hand(board)
@@ -271,6 +272,10 @@ def test_a_version_is_not_published_while_a_file_of_its_scores_is_lost(board, st
         assert board.current_version() == old_version
         scoring.refresh_from_db()
         assert "missing" in scoring.lost_files  # which opens an incident
+        with monkeypatch.context() as patch:
+            patch.setattr(rescore, "publish_standings", pytest.fail)  # it would read the files of all other entries
+            with pytest.raises(ArtefactLost):
+                rescore.advance(rescoring)
     drain()
     assert names_of(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
     assert not OutdatedEntry.objects.exists()
@@ -783,6 +788,17 @@ def test_an_epoch_is_used_once_so_that_no_run_of_a_rescoring_given_up_is_taken_f
     drain()
     assert set(likelihoods.current_version().scorings.values_list("run__epoch", flat=True)) == {3}
     assert not Run.objects.unfinished().exists()
+
+
+@pytest.mark.slow
+def test_a_rescoring_that_takes_the_place_of_a_paused_one_is_not_paused(likelihoods):
+    release_brake(likelihoods)
+    check_by_hand(likelihoods)
+    pause(active(likelihoods))
+    open_rescoring(likelihoods, "by hand")
+    assert not Run.objects.unfinished().filter(held=True).exists()
+    drain()
+    assert likelihoods.current_version().number == 3
 
 
 @pytest.mark.slow

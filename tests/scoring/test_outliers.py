@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,29 @@ def test_of_measures_where_lower_is_better_low_values_stand_out():
 def test_too_few_entries_or_all_of_one_size_let_nothing_expect():
     assert stands_out(0.9, 1.0, XS[: FEWEST - 1], YS[: FEWEST - 1], True) is None
     assert stands_out(0.9, 1.0, [1.0] * 8, YS, True) is None
+
+
+def test_of_thousands_of_entries_the_line_is_that_of_five_hundred_spread_over_all(monkeypatch):
+    generator = np.random.default_rng(4)
+    xs = generator.uniform(5, 11, 3000)
+    ys = 0.3 + 0.02 * xs + generator.normal(0, 0.01, 3000)
+    whole = scipy.stats.theilslopes(ys, xs)
+    sizes = []
+    monkeypatch.setattr(scipy.stats, "theilslopes", note_size(sizes, scipy.stats.theilslopes))
+    value, spread = expected_value(8.0, xs, ys)
+    assert sizes == [500]
+    assert value == pytest.approx(whole[1] + whole[0] * 8.0, abs=0.002)
+    assert spread == pytest.approx(0.01, rel=0.15)
+
+
+def note_size(sizes: list[int], function):
+    """The function, which notes how many points it is given."""
+
+    def noting(ys, xs):
+        sizes.append(len(xs))
+        return function(ys, xs)
+
+    return noting
 
 
 @pytest.mark.slow
