@@ -20,6 +20,7 @@ from leaderboard.queries.example_tables import INDIFFERENT, ExampleTable
 from leaderboard.queries.examples import EXAMPLES
 from scoring.language_models import package, tokenizer_report, tokenizer_rules
 from scoring.language_models.tokenizer_patterns import KEPT, PATTERNS
+from scoring.metrics import outliers
 from scoring.metrics.formulas import FORMULAS
 from scoring.metrics.kinds import Formula
 from scoring.metrics.measures import Measure
@@ -365,5 +366,6 @@ def protections() -> dict[str, Any]:
             "z": tokenizer_report.LEAST_Z,
             "length": tokenizer_report.MOST_LENGTH_RATIO,
             "unused": 100 * tokenizer_report.MOST_UNUSED,
+            "most": outliers.MOST,
         },
     }

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from django.conf import settings
 
+from leaderboard.models import Incident
 from tests.deployment import document
 from tests.pins import read_lock
 
@@ -25,7 +26,7 @@ KEPT_FROM = {  # by secret: the roles that have no use for it
     "ALERT_WEBHOOK=": ("web", *WORKERS),
     "METRICS_TOKEN=": ("beat", *WORKERS),
     "GITHUB_CLIENT_SECRET=": ("beat", *WORKERS),
-    "HF_TOKEN=": ("beat", "worker", "gpu-worker"),
+    "HF_TOKEN=": ("beat", "gpu-worker"),
     "COMPLETIONS_API_KEY=": ("web", "beat", "worker", "files-worker"),
     "COMPLETIONS_API_KEYS=": ("web", "beat", "worker", "files-worker"),
     "PERSPECTIVE_API_KEY=": ("beat", "files-worker", "gpu-worker"),
@@ -186,3 +187,9 @@ def test_web_processes_is_how_many_processes_serve_the_site(variable, workers, m
     if variable:
         monkeypatch.setenv("WEB_PROCESSES", variable)
     assert runpy.run_path(str(ROOT / "leaderboard" / "serving.py"))["workers"] == workers
+
+
+def test_the_table_of_alerts_has_every_kind_of_incident():
+    table = (DEPLOY / "README.md").read_text().split("| kind | what it means | what to do |")[1].split("\n\n")[0]
+    first_cells = "".join(line.split("|")[1] for line in table.splitlines()[2:])
+    assert sorted(re.findall(r"`(\w+)`", first_cells)) == sorted(Incident.Kind.values)
