@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import Exists, F, Q
 from django.db.models.functions import Now
 
 from leaderboard.models import Artefact, ControlSet, MetricVersion, Opening, Replicate, Scoring, Work
@@ -58,7 +58,7 @@ def ensure_control_set(
     scorers.look_again()  # what a worker has loaded may be another one by now
     instrument = instrument_of(version, scoring)
     opening = begin(version, instrument)
-    with hold_opening(opening, lease):
+    with others_waiting(version), hold_opening(opening, lease):
         if control := find_control_set(version):  # another worker froze it while this one loaded the scorer
             opening.delete()
             return control
@@ -130,6 +130,21 @@ def hold_opening(opening: Opening, lease: Lease | None) -> Iterator[None]:
         raise
     except Exception:
         Opening.objects.filter(pk=opening.pk).update(not_before=None)
+        raise
+
+
+@contextmanager
+def others_waiting(version: MetricVersion) -> Iterator[None]:
+    """Where the block has to wait, let all entries of `version` wait as long: each would only find the same."""
+    try:
+        yield
+    except Deferred as wait:
+        if wait.waits_for:
+            is_opened = Exists(Opening.objects.filter(metric_version=version))  # or what froze it has woken them
+            ready = version.scorings.unclaimed().filter(Scoring.kind.ready, is_opened, waits_since__isnull=True)
+            ready.filter(state=Work.State.QUEUED).update(
+                not_before=from_now(wait.seconds), reason=wait.reason, fault="", waits_for=wait.waits_for
+            )
         raise
 
 

@@ -13,7 +13,7 @@ from smtplib import SMTPException
 
 from django.core.mail import EmailMessage
 from django.db import Error, close_old_connections, connection
-from django.db.models import F
+from django.db.models import Case, F, When
 from django.db.models.functions import Now
 
 from leaderboard.models import OutboxMessage
@@ -65,10 +65,15 @@ LETTERS = Sender(OutboxMessage.Kind.LETTER, send_letter, is_secret=True)
 
 
 def send_due(senders: Iterable[Sender]) -> int:
-    """Send what is due of the senders' kinds, oldest first, until the round took long enough; returns how many went."""
+    """Send what is due of the senders' kinds until the round took long enough; returns how many went.
+
+    Alerts go first, for a mail server that hangs keeps letters for hours; then what is oldest.
+    """
     senders_by_kind = {sender.kind: sender for sender in senders}
     ends, count = time.monotonic() + ROUND_SECONDS, 0
-    for message in OutboxMessage.objects.due().filter(kind__in=senders_by_kind):
+    place = Case(When(kind=OutboxMessage.Kind.ALERT, then=0), default=1)
+    due_messages = OutboxMessage.objects.due().filter(kind__in=senders_by_kind)
+    for message in due_messages.order_by(place, "created_at", "event"):
         if time.monotonic() > ends:
             break
         count += attempt(message, senders_by_kind[message.kind])

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, ControlSet, MetricVersion, Opening, Replicate, Rescoring, Work
+from leaderboard.models import ControlCheck, ControlSet, MetricVersion, Opening, Replicate, Rescoring, Scoring, Work
 from leaderboard.models.clock import from_now
 from leaderboard.services import artefacts, checks, openings, scorers
 from leaderboard.services.checks import due_trigger, perform, request_check
@@ -184,6 +184,10 @@ def test_replicates_of_a_remote_scorer_are_spread_over_time_while_no_worker_slee
         text = said(page(client, f"/drift/?metric={SLUG}"))
         assert f"Version 1 is being opened: {made} of 3 scorings of its control texts are made" in text
         assert 3500 < (first.not_before - timezone.now()).total_seconds() <= 3600
+        second.refresh_from_db()
+        assert (second.waits_for, second.reason) == (first.waits_for, first.reason), "it would only find the same"
+        assert second.not_before == pytest.approx(first.not_before, abs=timedelta(seconds=5))
+        Scoring.objects.filter(pk=second.pk).update(not_before=None)
         deliver(second)  # whoever waits for the same version makes no replicate before its time
         assert Replicate.objects.count() == made
         Replicate.objects.update(scored_at=timezone.now() - timedelta(hours=1))

@@ -42,14 +42,14 @@ def no_mail_server(settings) -> None:
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9
 
 
-def test_beat_sends_every_kind_oldest_first_and_once(messages):
+def test_beat_sends_alerts_first_then_what_is_oldest_and_each_once(messages):
     assert send_due(SENDERS) == 4
     assert send_due(SENDERS) == 0
     assert [letter.subject for letter in mail.outbox] == [
+        "[Plumbline] 1 run failed.",
         "Hello",
         "Plumbline: reset your password",
         "Plumbline: refused: Entrant 1",
-        "[Plumbline] 1 run failed.",
     ]
     assert list(OutboxMessage.objects.values_list("kind", flat=True)) == ["news", "alert"], "what may hold secrets goes"
     assert not OutboxMessage.objects.waiting().exists()
@@ -58,7 +58,7 @@ def test_beat_sends_every_kind_oldest_first_and_once(messages):
 def test_a_round_that_takes_long_leaves_the_rest_to_the_next_one(messages, monkeypatch):
     monkeypatch.setattr(outbox, "time", SimpleNamespace(monotonic=lambda: 20.0 * len(mail.outbox)))  # 20 s a letter
     assert send_due(SENDERS) == 2
-    assert [letter.subject for letter in mail.outbox] == ["Hello", "Plumbline: reset your password"]
+    assert [letter.subject for letter in mail.outbox] == ["[Plumbline] 1 run failed.", "Hello"]
     assert send_due(SENDERS) == 2
 
 
