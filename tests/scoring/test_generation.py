@@ -289,7 +289,7 @@ def test_another_batch_size_changes_fewer_than_one_draw_in_100_000(gpt2, monkeyp
     ]
     settings = replace(PROTOCOLS["rtp"], k=56, max_new_tokens=40)
     large = continuations(gpt2, prompts, settings)
-    decode_at_once(monkeypatch, 32)
+    decode_at_once(monkeypatch, 64)
     small = continuations(gpt2, prompts, settings)
     pairs = [(a, b) for one, other in zip(large, small, strict=True) for a, b in zip(one, other, strict=True)]
     tokens = sum(item.n_tokens for item, _ in pairs)
