@@ -360,10 +360,10 @@ def publish_if_complete(rescoring: Rescoring) -> bool:
 
 
 def known_losses(version: MetricVersion) -> QuerySet[Artefact]:
-    """Files of a version's scores that were missing or damaged at the last look."""
+    """Files that a publication of the version reads and that were missing or damaged at the last look."""
     scored_entries = version.scorings.filter(state=Work.State.DONE)
-    of_version = Q(pk__in=scored_entries.values("artefact")) | Q(pk__in=scored_entries.values("replicates"))
-    return Artefact.objects.filter(of_version, state__in=Artefact.LOST)
+    files = scored_entries.values(version.metric.formula.uncertainty_file)
+    return Artefact.objects.filter(pk__in=files, state__in=Artefact.LOST)
 
 
 def record_publication(rescoring: Rescoring) -> None:

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from leaderboard.management.commands.rescore import in_words
 from leaderboard.models import (
+    Artefact,
     AuditEvent,
     ControlCheck,
     LanguageModel,
@@ -279,6 +280,18 @@ def test_a_version_is_not_published_while_a_file_of_its_scores_is_lost(board, st
     drain()
     assert names_of(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
     assert not OutdatedEntry.objects.exists()
+
+
+@pytest.mark.slow
+def test_a_lost_file_that_a_publication_does_not_read_keeps_no_version_from_readers(board, stage):
+    drift(stage)
+    check_by_hand(board)
+    deliver(waiting()[0])
+    scoring = active(board).to_version.scorings.get(state=Work.State.DONE)
+    Artefact.objects.filter(pk=scoring.artefact_id).update(state=Artefact.State.MISSING)
+    with lost(scoring.artefact):
+        drain()
+        assert board.current_version() == scoring.metric_version
 
 
 @pytest.mark.slow
