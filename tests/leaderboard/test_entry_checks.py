@@ -234,8 +234,8 @@ def test_what_a_moderator_has_not_released_stays_out_of_the_next_version_though_
     scoring.run.tokenizer_report = {}
     scoring.run.save()
     again = under_another_version(scoring)
-    kept = check_entry(again)
-    assert (kept.state, kept.flags, kept.reason) == (check.state, check.flags, check.reason)
+    later_check = check_entry(again)
+    assert (later_check.state, later_check.flags, later_check.reason) == (check.state, check.flags, check.reason)
     assert not Scoring.objects.filter(not_held(), pk=again.pk).exists()
 
 
