@@ -22,7 +22,7 @@ from leaderboard.rankings.indifferent import indifferent_results
 from leaderboard.rankings.intervals import explain_intervals
 from leaderboard.rankings.places import Place
 from leaderboard.rankings.populations import in_own_population, leading_count
-from leaderboard.services.publish import covariances
+from leaderboard.services.publish import influences
 from scoring.artefacts import ArtefactError
 from scoring.metrics.formulas import slices_in_order
 from scoring.metrics.measures import Measure
@@ -268,7 +268,7 @@ def _test_differences(draft: SideBySide, slices: Sequence[str]) -> tuple[dict[tu
         return {}, problem
     scorings = [entry for place in kept_places if (entry := entries[place].scoring)]
     try:
-        joint = covariances(scorings[0].metric_version, scorings, [measure.key])
+        moves = influences(scorings[0].metric_version, scorings, [measure.key])
     except (ArtefactError, FileNotFoundError):
         return {}, (
             "A stored file that the differences need is damaged or gone: the operator's manage.py verify says which"
@@ -277,16 +277,17 @@ def _test_differences(draft: SideBySide, slices: Sequence[str]) -> tuple[dict[tu
     sign = 1 if measure.direction == "higher" else -1
     differences = {}
     for name in slices:
-        covariance = joint.get((measure.key, name))
-        if covariance is None:
+        slice_moves = moves.get((measure.key, name))
+        if slice_moves is None:
             continue
         known_places = [
             number
             for number, place in enumerate(kept_places)
-            if name in entries[place].results and np.isfinite(covariance[number, number])
+            if name in entries[place].results and np.isfinite(slice_moves[number]).all()
         ]
         values = sign * np.array([entries[kept_places[number]].results[name].value for number in known_places])
-        for difference in paired_differences(values, covariance[np.ix_(known_places, known_places)]):
+        covariance = slice_moves[known_places] @ slice_moves[known_places].T
+        for difference in paired_differences(values, covariance):
             pair = kept_places[known_places[difference.first]], kept_places[known_places[difference.second]]
             differences[name, place_of[pair]] = difference
     return differences, problem

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from django.db.models import Exists, OuterRef, Q
 
 from leaderboard.models import MetricVersion, Result, Standing, Work, not_held, ranked_now
-from leaderboard.services.publish import covariances, standings
+from leaderboard.services.publish import influences, standings
 
 FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2999, 12, 31)  # that a request may name
 MOST_SHOWN = 100  # characters of a wrong value that a message repeats
@@ -56,4 +56,4 @@ def rank_again(version: MetricVersion, measure: str, name: str, end: datetime) -
     if not scorings:
         return []
     results = Result.objects.filter(scoring__in=scorings, measure=measure, slice=name)
-    return standings(version, scorings, results, covariances(version, scorings, [measure]) if version.measured else {})
+    return standings(version, scorings, results, influences(version, scorings, [measure]) if version.measured else {})

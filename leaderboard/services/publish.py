@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from leaderboard.services.alone import each_alone
 from leaderboard.services.failures import failure_of, redact
 from leaderboard.services.locks import lock_version
 from leaderboard.services.queue import ask_for_ranges
-from scoring.metrics.kinds import Covariances
+from scoring.metrics.influences import Influences
 from scoring.statistics.ranks import Direction, Rank, competition_ranks, ranks
 
 Ranges = dict[int, tuple[int | None, int | None]]  # best and worst rank that could not be excluded, by model
@@ -97,7 +98,7 @@ def publish_standings(version: MetricVersion, *, read_files: bool = True, needs_
         measures = ranked_measures(version)
         reasons = dict.fromkeys(range(len(scorings)), "") if kept_for_later else {}
         errors = None if needs_all else reasons
-        joint = covariances(version, scorings, measures, errors) if version.measured and read_files else {}
+        moves = influences(version, scorings, measures, errors) if version.measured and read_files else {}
         # Now, as a file that has been found whole while it was read makes ranges due.
         MetricVersion.objects.filter(pk=version.pk).update(
             most_missing=version.most_missing, publications=F("publications") + 1, ranges_due=kept_for_later
@@ -107,7 +108,7 @@ def publish_standings(version: MetricVersion, *, read_files: bool = True, needs_
         results = Result.objects.filter(scoring__metric_version=version, scoring__in=scorings, measure__in=measures)
         version.standings.all().delete()
         values = map(RankedValue._make, results.values_list(*RankedValue._fields).iterator(chunk_size=BATCH))
-        rows = standings(version, scorings, values, joint, unread_entries)
+        rows = standings(version, scorings, values, moves, unread_entries)
         published_measures: set[str] = set()
         while batch := list(islice(rows, BATCH)):  # all at once would take a gigabyte on a board of 10,000 models
             Standing.objects.bulk_create(batch)
@@ -179,16 +180,16 @@ def supersede(version: MetricVersion) -> None:
     )
 
 
-def covariances(
+def influences(
     version: MetricVersion,
     scorings: list[Scoring],
     measures: Collection[str] = (),
     errors: dict[int, str] | None = None,
-) -> Covariances:
-    """The joint uncertainty of the entries' values, paired by text; of measures where it is known.
+) -> Influences:
+    """How much each text or draw moves the entries' values; of measures where that is known.
 
     measures: those that are ranked, or some of them. errors: takes the numbers of the entries whose file is lost, with
-    the reason; their uncertainty is not known then. Without it a lost file raises what it does.
+    the reason; their influences are not known then. Without it a lost file raises what it does.
     """
     formula = version.metric.formula
     ranked_keys = measures or [measure.key for measure in formula.ranked]
@@ -200,7 +201,7 @@ def covariances(
             errors.update(dict.fromkeys(range(len(scorings)), set_errors[0]))
             return {}
     files = [getattr(scoring, formula.uncertainty_file) for scoring in scorings]
-    return formula.covariances(texts, read_each(files, errors), len(scorings), ranked_keys)
+    return formula.influences(texts, read_each(files, errors), len(scorings), ranked_keys)
 
 
 def read_each(artefacts_of: Iterable[Artefact | None], errors: dict[int, str] | None) -> Iterator[tuple[int, pa.Table]]:
@@ -220,7 +221,7 @@ def standings(
     version: MetricVersion,
     scorings: list[Scoring],
     results: Iterable[Result | RankedValue],
-    uncertainty: Covariances,
+    moves: Influences,
     unread_entries: Unread | None = None,
 ) -> Iterator[Standing]:
     """Yield the rows to publish, for each measure, slice and population, of the `scorings` that are ranked.
@@ -241,7 +242,7 @@ def standings(
         if result.scoring_id in place:
             by_slice.setdefault((result.measure, result.slice), []).append(result)
     directions = {measure.key: measure.direction for measure in version.metric.formula.ranked if measure.direction}
-    for (measure, name), slice_results in by_slice.items():
+    for (measure, name), slice_results in sorted(by_slice.items(), key=itemgetter(0)):  # as influences are computed
         if not version.ranks(measures[measure], name):
             continue
         slice_results.sort(key=lambda result: place[result.scoring_id])
@@ -255,9 +256,7 @@ def standings(
             rank_intervals = (
                 [Rank(rank, None, None) for rank in source_ranks if rank]
                 if all(source_ranks)
-                else ranked_among(
-                    values, uncertainty.get((measure, name)), numbers, directions[measure], unread_entries.why
-                )
+                else ranked_among(values, moves.get((measure, name)), numbers, directions[measure], unread_entries.why)
             )
             models = [scorings[number].model_id for number in numbers]
             if unread_entries.why:
@@ -287,20 +286,19 @@ def is_of(model: LanguageModel, population: str) -> bool:
 
 def ranked_among(
     values: np.ndarray,
-    joint: np.ndarray | None,
+    moves: np.ndarray | None,
     numbers: list[int],
     direction: Direction,
     unread_numbers: Collection[int] = (),
 ) -> list[Rank]:
-    """Ranks of the values of the entries with these numbers, and their ranges where their joint uncertainty is known.
+    """Ranks of the values of the entries with these numbers, and their ranges where what moves them is known.
 
-    unread_numbers: entries of which it need not be known; then no rank is excluded by a comparison with one of them.
+    moves: the influences [entries, n] of all entries. unread_numbers: those of which they need not be known; then no
+    rank is excluded by a comparison with one of them.
     """
-    if joint is not None:
-        covariance = joint[np.ix_(numbers, numbers)]
-        read_places = [place for place, number in enumerate(numbers) if number not in unread_numbers]
-        if np.isfinite(covariance[np.ix_(read_places, read_places)]).all():
-            return ranks(values, covariance, direction)
+    read_numbers = [number for number in numbers if number not in unread_numbers]
+    if moves is not None and all(np.isfinite(moves[number]).all() for number in read_numbers):
+        return ranks(values, moves[numbers], direction)
     return [Rank(int(rank), None, None) for rank in competition_ranks(values, direction)]
 
 

@@ -28,7 +28,7 @@ from leaderboard.models import (
 )
 from leaderboard.services import artefacts
 from leaderboard.services.figures import Figure
-from leaderboard.services.publish import covariances, ranked_measures, standings
+from leaderboard.services.publish import influences, ranked_measures, standings
 from leaderboard.services.published import PUBLICATIONS
 from leaderboard.services.recollect import CannotRecollect, recollect
 from leaderboard.services.score import gather_inputs
@@ -278,7 +278,8 @@ class Verifier:
         ]
         results = [r for scoring in scorings for r in published_rows.results.get(scoring.pk, []) if r.measure in keys]
         try:
-            uncertainty = covariances(version, scorings, keys) if version.measured and scorings and keys else {}
+            moves = influences(version, scorings, keys) if version.measured and scorings and keys else {}
+            recomputed_standings = list(standings(version, scorings, results, moves))
         except artefacts.ArtefactLost as error:
             if self._is_absent(error.artefact):
                 self.found.not_recomputed.append(f"{version}: ranks, {ABSENT}")
@@ -293,7 +294,7 @@ class Verifier:
             None,
             standing_differences(
                 stored_standings,
-                standings(version, scorings, results, uncertainty),
+                recomputed_standings,
                 fields,
                 {
                     **{standing.model_id: standing.model.slug for standing in stored_standings},

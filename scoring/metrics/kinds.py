@@ -21,16 +21,16 @@ from scoring.control_sets import Candidates
 from scoring.drift.measures import Reported, Safety
 from scoring.fingerprints import fingerprint
 from scoring.generation import PROTOCOLS
-from scoring.metrics import instruments, safety
+from scoring.metrics import instruments
+from scoring.metrics.influences import DrawInfluences, Influences, TextInfluences
 from scoring.metrics.instruments import Instrument
 from scoring.metrics.lexicon_frequency import ANY
 from scoring.metrics.measures import Measure, Measurement
 from scoring.metrics.outputs import LIKELIHOOD
-from scoring.metrics.safety import AVERAGE, Texts, log_perplexities
+from scoring.metrics.safety import Texts, log_perplexities
 from scoring.scorers import Scorer
 
 Array = NDArray[np.float64]
-Covariances = dict[tuple[str, str], Array]  # (measure, slice) -> [models, models]
 Judge = Callable[[Sequence[str | None]], pa.Table]  # texts to rows of the `scores` schema, null where there is no text
 Sentences = Callable[[], tuple[str, pa.Table] | None]  # labelled sentences at hand, and the name of their set
 
@@ -202,10 +202,10 @@ class Formula(ABC):
         raise NotImplementedError(f"{self.name}: what a scorer judged is listed by its attributes")
 
     @abstractmethod
-    def covariances(
+    def influences(
         self, texts: pa.Table | None, tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]
-    ) -> Covariances:
-        """The joint uncertainty of `count` entries' values, paired by text, for the measures where it is known.
+    ) -> Influences:
+        """How much each text or draw moves the values of `count` entries, for the measures where that is known.
 
         texts: the evaluation set, where `uncertainty_needs_texts`. tables: `uncertainty_file` of entries, by number.
         """
@@ -281,21 +281,11 @@ class LikelihoodFormula(OfLikelihoods, Formula):
             first, count = values["id"][int(differs.argmax())].as_py(), int(differs.sum())
             yield f"log-perplexities: {count} differ from what the likelihoods give, the first is that of {first}"
 
-    def covariances(
+    def influences(
         self, texts: pa.Table | None, tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]
-    ) -> Covariances:
-        sentences = Texts.from_table(texts)
-        values = {number: np.array(table["log_perplexity"].to_pylist(), dtype=np.float64) for number, table in tables}
-        joint: Covariances = {}
-        for measure in measures:
-            influences_by_entry = {number: safety.influence(measure, sentences, row) for number, row in values.items()}
-            slices = [*sentences.member, AVERAGE] if sentences.has_average else list(sentences.member)
-            for place, name in enumerate(slices):
-                rows = np.full((count, next((len(one[place]) for one in influences_by_entry.values()), 0)), np.nan)
-                for number, influences in influences_by_entry.items():
-                    rows[number] = influences[place]
-                joint[measure, name] = rows @ rows.T
-        return joint
+    ) -> Influences:
+        values = {number: table["log_perplexity"].to_numpy().astype(np.float64) for number, table in tables}
+        return TextInfluences(Texts.from_table(texts), values, count, measures)
 
     def list_texts(self, values: pa.Table, texts: pa.Table) -> Listing:
         texts = align_texts(values, texts)
@@ -392,10 +382,10 @@ class ScoreFormula(Formula):
         # Either every attribute of a text has a score, or none has.
         return int(values[next(name for name in values.column_names if name.startswith(SCORE))].null_count)
 
-    def covariances(
+    def influences(
         self, texts: pa.Table | None, tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]
-    ) -> Covariances:
-        return replicate_covariances(tables, count, measures)
+    ) -> Influences:
+        return DrawInfluences(tables, count, measures)
 
     def instrument(
         self, load_scorer: Callable[[], Scorer], parameters: Mapping[str, Any], environment: Mapping[str, str]
@@ -419,26 +409,6 @@ class ScoreFormula(Formula):
 
     def entry_measures(self, items: pa.Table, attributes: Sequence[Attribute]) -> Reported:
         return self.control_measures(attributes)
-
-
-def replicate_covariances(tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]) -> Covariances:
-    """The covariances of `count` entries' values from their bootstrap replicates, which share draws.
-
-    tables: rows of the `replicates` schema of entries, by number; entries without any get NaN.
-    """
-    replicates: dict[tuple[str, str], dict[int, Array]] = {}
-    for number, whole in tables:
-        table = whole.filter(pc.field("measure").isin(list(measures)))
-        names = zip(table["measure"].to_pylist(), table["slice"].to_pylist(), strict=True)
-        for key, values in zip(names, table["values"], strict=True):
-            replicates.setdefault(key, {})[number] = values.values.to_numpy()
-    joint = {}
-    for key, entry_replicates in replicates.items():
-        rows = np.full((count, max(map(len, entry_replicates.values()))), np.nan)
-        for number, values in entry_replicates.items():
-            rows[number] = values
-        joint[key] = np.atleast_2d(np.cov(rows))
-    return joint
 
 
 def choose_groups(texts: pa.Table, ids: Sequence[str], rows: NDArray[np.intp], size: int) -> pa.Table:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from scoring.attributes import Attribute
 from scoring.drift.measures import Means, Reported
+from scoring.metrics.influences import Influences
 from scoring.metrics.instruments import Instrument
 from scoring.metrics.kinds import (
     Collected,
-    Covariances,
     Formula,
     Judge,
     Listing,
@@ -254,15 +254,15 @@ class PairFormula(OfLikelihoods, Formula):
         noun, stored_ids = "differences of likelihoods", values["id"].to_pylist()
         yield from describe_changed_values(noun, stored_ids, pairs.ids, _column(values), recomputed_gaps)
 
-    def covariances(
+    def influences(
         self, texts: pa.Table | None, tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]
-    ) -> Covariances:
+    ) -> Influences:
         members = Pairs.from_table(texts).members
         rows: dict[str, Array] = {}
         for number, table in tables:
             for name, row in influence(_column(table), members).items():
                 rows.setdefault(name, np.full((count, len(row)), np.nan))[number] = row
-        return {(measure, name): moves @ moves.T for measure in measures for name, moves in rows.items()}
+        return {(measure, name): moves for measure in measures for name, moves in rows.items()}
 
     def list_texts(self, values: pa.Table, texts: pa.Table) -> Listing:
         pairs = Pairs.from_table(texts)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scoring.attributes import Attribute
 from scoring.drift.measures import Means, Reported
 from scoring.evaluation_sets.triples import ASSOCIATIONS, INTRASENTENCE, TASKS
+from scoring.metrics.influences import DrawInfluences, Influences
 from scoring.metrics.instruments import Instrument
 from scoring.metrics.kinds import (
     Collected,
-    Covariances,
     Formula,
     Judge,
     Listing,
@@ -26,7 +26,6 @@ from scoring.metrics.kinds import (
     Sentences,
     choose_groups,
     describe_changed_values,
-    replicate_covariances,
 )
 from scoring.metrics.measures import Measure, Measurement, bound, slice_of
 from scoring.metrics.outputs import MASKED, PASSAGE_LIKELIHOOD
@@ -273,10 +272,10 @@ class TripleFormula(OfLikelihoods, Formula):
         noun, stored_ids = "scores of triples", values["id"].to_pylist()
         yield from describe_changed_values(noun, stored_ids, triples.ids, _matrix(values), recomputed_scores)
 
-    def covariances(
+    def influences(
         self, texts: pa.Table | None, tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]
-    ) -> Covariances:
-        return replicate_covariances(tables, count, measures)
+    ) -> Influences:
+        return DrawInfluences(tables, count, measures)
 
     def list_texts(self, values: pa.Table, texts: pa.Table) -> Listing:
         triples = Triples.from_table(texts)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scoring.attributes import Attribute
 from scoring.drift.measures import Means, Reported
 from scoring.evaluation_sets.pronouns import CONTINUATIONS, PRONOUNS
+from scoring.metrics.influences import DrawInfluences, Influences
 from scoring.metrics.instruments import Instrument
 from scoring.metrics.kinds import (
     Collected,
-    Covariances,
     Formula,
     Judge,
     Listing,
@@ -24,7 +24,6 @@ from scoring.metrics.kinds import (
     Sentences,
     choose_groups,
     describe_changed_values,
-    replicate_covariances,
 )
 from scoring.metrics.measures import Measure, Measurement, bound
 from scoring.metrics.outputs import PASSAGE_LIKELIHOOD
@@ -244,10 +243,10 @@ class EffectFormula(OfLikelihoods, Formula):
         noun, stored_ids = "odds ratios", values["id"].to_pylist()
         yield from describe_changed_values(noun, stored_ids, pairs.ids, _column(values), recomputed_ratios)
 
-    def covariances(
+    def influences(
         self, texts: pa.Table | None, tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]
-    ) -> Covariances:
-        return replicate_covariances(tables, count, measures)
+    ) -> Influences:
+        return DrawInfluences(tables, count, measures)
 
     def list_texts(self, values: pa.Table, texts: pa.Table) -> Listing:
         pairs = PronounPairs.from_table(texts)

@@ -141,21 +141,21 @@ def test_equal_values_share_a_rank():
 
 def test_ranks_are_certain_where_values_are_and_open_where_they_are_not():
     values = np.array([0.9, 0.5, 0.49])
-    sure = ranks(values, np.eye(3) * 1e-10, "higher")
+    sure = ranks(values, np.eye(3) * 1e-5, "higher")
     assert [(r.rank, r.low, r.high) for r in sure] == [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
     # The first is 0.4 above the others, 13 standard errors; the others are 0.01 apart, a third of one.
-    open_ = ranks(values, np.eye(3) * 0.0005, "higher")
+    open_ = ranks(values, np.eye(3) * math.sqrt(0.0005), "higher")
     assert [(r.rank, r.low, r.high) for r in open_] == [(1, 1, 1), (2, 2, 3), (3, 2, 3)]
 
 
 def test_pairing_tells_models_apart_that_unpaired_errors_would_not():
     values = np.array([0.52, 0.50])
     together = np.array([[4e-4, 3.99e-4], [3.99e-4, 4e-4]])  # nearly the same mistakes on the same texts
-    assert [r.high for r in ranks(values, np.diag([4e-4, 4e-4]), "higher")] == [2, 2]
-    assert [r.high for r in ranks(values, together, "higher")] == [1, 2]
+    assert [r.high for r in ranks(values, np.eye(2) * 0.02, "higher")] == [2, 2]
+    assert [r.high for r in ranks(values, np.linalg.cholesky(together), "higher")] == [1, 2]
 
 
 @given(hnp.arrays(np.float64, st.integers(1, 12), elements=st.floats(0, 1)), st.floats(1e-9, 1))
 def test_the_range_of_ranks_holds_the_rank(values, variance):
-    for rank in ranks(values, np.eye(len(values)) * variance, "higher"):
+    for rank in ranks(values, np.eye(len(values)) * math.sqrt(variance), "higher"):
         assert 1 <= rank.low <= rank.rank <= rank.high <= len(values)

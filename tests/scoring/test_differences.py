@@ -8,12 +8,16 @@ from scipy import stats
 
 from scoring.metrics.safety import AVERAGE, Texts, areas, influence
 from scoring.statistics.differences import holm_over, p_values, paired_differences
-from scoring.statistics.ranks import ranks
+from scoring.statistics.ranks import Rank, ranks
 from scoring.statistics.regression import line
 
 
+def influences(seed: int, k: int = 4) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.01, (k, 50))
+
+
 def covariance(seed: int, k: int = 4) -> np.ndarray:
-    rows = np.random.default_rng(seed).normal(0, 0.01, (k, 50))
+    rows = influences(seed, k)
     return rows @ rows.T
 
 
@@ -65,13 +69,49 @@ def test_holm_over_several_tables_counts_all_their_differences():
 
 
 def test_the_ranks_of_a_board_rest_on_the_same_differences():
-    values, joint = np.array([0.30, 0.36, 0.31, 0.42]), covariance(4) / 10
-    apart = {(of.first, of.second): of for of in paired_differences(values, joint) if of.p_adjusted < 0.05}
-    for place, rank in enumerate(ranks(values, joint, "higher")):
-        better = [of for (_, second), of in apart.items() if second == place and of.value > 0]
-        better += [of for (first, _), of in apart.items() if first == place and of.value < 0]
-        assert rank.low == 1 + len(better)
-    assert 0 < len(apart) < 6
+    values, moves = np.array([0.30, 0.36, 0.31, 0.42]), influences(4) / math.sqrt(10)
+    assert 0 < len(pairs_apart(values, moves)) < 6
+    assert ranks(values, moves, "higher") == naive_ranks(values, moves, "higher")
+    assert ranks(values, moves, "lower") == naive_ranks(values, moves, "lower")
+
+
+def pairs_apart(values: np.ndarray, moves: np.ndarray) -> list[tuple[int, int]]:
+    """The pairs whose p is below 0.05 after Holm's adjustment over all, the greater value first."""
+    known = np.isfinite(moves).all(axis=1)
+    differences = paired_differences(values, moves @ moves.T)
+    p = [of.p_value if known[of.first] and known[of.second] else 1.0 for of in differences]
+    apart = [of for of, adjusted in zip(differences, naive_holm(p), strict=True) if adjusted < 0.05]
+    return [(of.first, of.second) if of.value > 0 else (of.second, of.first) for of in apart]
+
+
+def naive_ranks(values: np.ndarray, moves: np.ndarray, direction: str) -> list[Rank]:
+    """Each rank and its range, counted one value and one pair at a time."""
+    sign = 1 if direction == "higher" else -1
+    apart = pairs_apart(sign * values, moves)
+    return [
+        Rank(
+            1 + sum(sign * other > sign * value for other in values),
+            1 + sum(worse == place for _, worse in apart),
+            len(values) - sum(better == place for better, _ in apart),
+        )
+        for place, value in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize("direction", ["higher", "lower"])
+@pytest.mark.parametrize("seed", range(12))
+def test_ranges_are_holms_over_all_pairs_whatever_is_compared_at_once(monkeypatch, seed, direction):
+    monkeypatch.setattr("scoring.statistics.ranks.BLOCK", 5)
+    generator = np.random.default_rng(seed)
+    count = 12 + seed
+    values = generator.normal(0.5, 0.03, count).round(2)  # rounded: with ties
+    moves = generator.normal(0, 0.001, (count, 40)) + generator.normal(0, 0.002, 40)
+    moves[seed] = moves[seed + 1]  # whose variation is all in common
+    moves[::6] = np.nan
+    expected = naive_ranks(values, moves, direction)
+    assert ranks(values, moves, direction) == expected
+    assert {(rank.low, rank.high) for rank in expected[::6]} == {(1, count)}
+    assert len({(rank.low, rank.high) for rank in expected}) > 3
 
 
 def delong(harmful: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[float, float]:

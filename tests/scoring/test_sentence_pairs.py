@@ -222,8 +222,8 @@ def test_models_are_compared_on_the_same_pairs():
     tables = [
         pa.table({"id": ["x"] * 5, "difference": values}) for values in ([1.0, -1, 1, 1, -1], [1.0, -1, 1, -1, -1])
     ]
-    joint = FORMULA.covariances(TEXTS, enumerate(tables), 3, ["stereotype_share"])
-    covariance = joint["stereotype_share", ALL]
+    rows = FORMULA.influences(TEXTS, enumerate(tables), 3, ["stereotype_share"])["stereotype_share", ALL]
+    covariance = rows @ rows.T
     expected = np.cov([[1.0, 0, 1, 1, 0], [1.0, 0, 1, 0, 0]]) / 5
     np.testing.assert_allclose(covariance[:2, :2], expected)
     assert np.isnan(covariance[2]).all()  # whose values are lost
