@@ -1,8 +1,9 @@
-"""How a process shuts itself in: limits, namespaces, a user of its own, Landlock. Each where the host has it.
+"""How a process shuts itself in: limits, namespaces, its own user, Landlock, no sockets; each where the host has it.
 
 Namespaces and Landlock are called through the C library: bubblewrap would have to be installed, and asks for the same
-namespaces. There is no seccomp filter: libseccomp has no maintained binding among Python's packages, and a filter
-written by hand is the kind of code that nobody should trust. `protections.py` says what is missing on a host.
+namespaces. The calls that make sockets are all that is filtered: libseccomp has no maintained binding among Python's
+packages, and a long filter written by hand is the kind of code that nobody should trust. `protections.py` says what is
+missing on a host.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from scoring.cage import landlock
+from scoring.cage import landlock, sockets
 from scoring.cage.limits import CageLimits
 
 LINUX = sys.platform == "linux"
@@ -94,6 +95,8 @@ def confine(limits: CageLimits, scratch: Path, readable: list[Path], processors:
             landlock.restrict([*readable, *_of_python(), *map(Path, OF_THE_MACHINE)], [scratch, *devices_for(cuda)])
         except OSError:
             _keep_capabilities(0)  # what root may read is harmless only where Landlock says which files these are
+    if LINUX:
+        sockets.refuse_sockets()
     _set_limits(limits, processors, threads)
 
 

@@ -28,8 +28,9 @@ Progress = Callable[[int], None]
 
 # What a cage may say went wrong, by name; anything else becomes `WorkRefused`.
 ERRORS: dict[str, type[Exception]] = {
-    error.__name__: error for error in (ModelRefused, FailedSelfTest, NotApplicable, UnsupportedKind, MemoryError)
+    error.__name__: error for error in (ModelRefused, FailedSelfTest, NotApplicable, UnsupportedKind)
 }
+DEVICE_IS_FULL = "OutOfMemoryError"  # as torch names it where others use the device too
 # At these a library reads what the submitter wrote: a death there is for the submitter to repair.
 READING = (
     "reading the configuration",
@@ -54,8 +55,8 @@ def open_reader(paths: Iterable[Path], limits: CageLimits = LOOK_UP, *, strict: 
             try:
                 with _translate_errors(name):
                     values = cage.ask("describe", {"path": str(path), "name": name, "files": files}).values
-            except (MemoryError, WorkRefused) as error:
-                kind = error.kind if isinstance(error, WorkRefused) else type(error).__name__
+            except (CageOutOfMemory, MemoryError, WorkRefused) as error:
+                kind = error.kind if isinstance(error, WorkRefused) else MemoryError.__name__
                 raise ModelRefused(
                     f"{name} has a configuration that cannot be read ({kind}): look for sizes in config.json that no "
                     "model of its kind has"
@@ -226,6 +227,10 @@ def _raise(name: str, refusal: WorkRefused) -> NoReturn:
             f"{name} makes a library panic ({refusal.message[:160]}): save its tokenizer and weights again with "
             "transformers"
         ) from refusal
+    if refusal.kind == MemoryError.__name__:  # its own limit: no fault of this host
+        raise CageOutOfMemory("it asked for more memory than it may take") from refusal
+    if refusal.kind == DEVICE_IS_FULL:
+        raise MemoryError(refusal.message) from refusal
     if refusal.kind in ERRORS:
         raise ERRORS[refusal.kind](refusal.message) from refusal
     raise refusal

@@ -44,6 +44,7 @@ class Protection:
 TITLES = {
     "environment": "No credentials in its environment",
     "network": "No network",
+    "sockets": "Reaches no server of this host",
     "reading": "Reads only the model and the libraries",
     "writing": "Writes only to its scratch folder",
     "processes": "Cannot reach other processes",
@@ -62,6 +63,7 @@ def probe(public_folder: Path, supervisor: int) -> list[Protection]:
     tests: dict[str, Callable[[], tuple[bool | None, str]]] = {
         "environment": _environment,
         "network": _network,
+        "sockets": _sockets,
         "reading": lambda: _try_refused("reading /etc/passwd", Path("/etc/passwd").read_bytes),
         "writing": lambda: _try_refused("writing beside the scratch folder", lambda: _write(public_folder)),
         "processes": lambda: _processes(supervisor),
@@ -107,16 +109,20 @@ def _network() -> tuple[bool, str]:
     # An open network refuses a connection to a port that nobody listens to; a closed one does not get so far.
     open_to = []
     for kind, name in ((socket.SOCK_STREAM, "TCP"), (socket.SOCK_DGRAM, "UDP")):
-        with socket.socket(socket.AF_INET, kind) as end:
-            end.settimeout(1)
-            try:
+        try:
+            with socket.socket(socket.AF_INET, kind) as end:
+                end.settimeout(1)
                 end.connect(("127.0.0.1", 9))
                 end.send(b"?")
-            except OSError as error:
-                if error.errno in CLOSED:
-                    continue
-            open_to.append(name)
+        except OSError as error:
+            if error.errno in CLOSED:
+                continue
+        open_to.append(name)
     return not open_to, f"{' and '.join(open_to)} to this machine" if open_to else "neither TCP nor UDP finds a way out"
+
+
+def _sockets() -> tuple[bool, str]:
+    return _try_refused("making a socket of this machine", lambda: socket.socket(socket.AF_UNIX).close())
 
 
 def _try_refused(action: str, attempt: Callable[[], object]) -> tuple[bool, str]:

@@ -57,10 +57,7 @@ def _describe_error(error: BaseException) -> Values:
     detail: Values = {}
     if isinstance(error, ContributionRefused):
         detail = {"report": error.report.as_dict()}
-    kind = type(error).__name__
-    if kind == "OutOfMemoryError":  # of torch
-        kind = "MemoryError"
-    return {"kind": kind, "message": str(error)[:MOST_WORDS], "about": detail}
+    return {"kind": type(error).__name__, "message": str(error)[:MOST_WORDS], "about": detail}
 
 
 class WatchedFile(io.RawIOBase):

@@ -60,12 +60,12 @@ def find_format(model: "LoadedModel", settings: ChatSettings) -> ChatFormat:
         except ModelRefused:
             raise
         except Exception as error:  # noqa: BLE001 - a template may raise anything
-            fault = f"{type(error).__name__}: {error}" if not isinstance(error, TemplateError) else str(error)
+            fault = _describe_fault(error)
             continue
         if PROBE in text and settings.system_prompt in text:
             opening = OPENING if text.rstrip().endswith(OPENING) else ""
             return ChatFormat(role, opening, template)
-    raise ModelRefused(f"the chat template cannot render a prompt ({fault[:300]}): correct it in tokenizer_config.json")
+    raise ModelRefused(f"the chat template cannot render a prompt ({fault}): correct it in tokenizer_config.json")
 
 
 def encode_chats(model: "LoadedModel", prompts: Sequence[Prompt], settings: ChatSettings) -> list[EncodedPrompt]:
@@ -88,13 +88,23 @@ def _encode(
         ids = model.tokenizer.apply_chat_template(
             messages, return_dict=False, sanitize_control_tokens=True, **_options(chat_format.template)
         )
-    except TemplateError as error:
-        raise ModelRefused(f"the chat template cannot render prompt {prompt.id} ({str(error)[:300]})") from error
+    except ModelRefused:
+        raise
+    except Exception as error:  # a template may raise anything, and only for some prompts
+        raise ModelRefused(
+            f"the chat template cannot render prompt {prompt.id} ({_describe_fault(error)}): correct it in "
+            "tokenizer_config.json"
+        ) from error
     if len(ids) > room:
         return EncodedPrompt([], error=NO_ROOM)
     if not ids or max(ids) >= model.architecture.vocabulary:
         return EncodedPrompt([], error=NOT_EMBEDDED)
     return EncodedPrompt(ids, opening=chat_format.opening)
+
+
+def _describe_fault(error: Exception) -> str:
+    words = str(error) if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
+    return words[:300]
 
 
 def _render(model: "LoadedModel", messages: Messages, template: str) -> str:

@@ -1,6 +1,6 @@
-"""Where cages come from on a host without namespaces and Landlock: for tests of what is lacking there."""
+"""Where cages come from on a host without namespaces, Landlock and filters: for tests of what is lacking there."""
 
-from scoring.cage import landlock, zygote
+from scoring.cage import landlock, sockets, zygote
 
 
 def deny_namespaces() -> bool:
@@ -13,7 +13,13 @@ def deny_landlock() -> int:
     return 0
 
 
+def deny_filter() -> bool:
+    """Answer as a kernel that filters no calls."""
+    return False
+
+
 if __name__ == "__main__":
     zygote.enter_namespaces = deny_namespaces
     landlock.version = deny_landlock
+    sockets.refuse_sockets = deny_filter
     zygote.main()

@@ -1,6 +1,7 @@
 """The cage that strangers' models are run in: what it keeps from them, and the ways it ends. Real processes."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from scoring.cage.landlock import version
 from scoring.cage.pipe import read_batches
 from scoring.cage.protections import missing_protections
 from scoring.cage.schemas import LIKELIHOODS
+from scoring.cage.sockets import CALLS
 from scoring.cage.supervisor import Nursery, clean_environment
 from scoring.evaluation_sets import build_starter
 from scoring.language_models import ModelRefused, load, resolve
@@ -88,6 +90,30 @@ def test_from_within_nothing_is_reached_that_is_not_the_models():
     with open_cage(CageLimits()) as cage:
         assert [(of.name, of.detail) for of in missing_protections(cage.protections)] == []
         assert [of.holds for of in cage.protections if of.name == "user"] == [True if os.getuid() == 0 else None]
+
+
+SOCKETS = """
+import ctypes, socket, sys
+from scoring.cage import landlock, sockets
+ctypes.CDLL(None).prctl(landlock.NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+own, other = socket.socketpair()
+assert sockets.refuse_sockets()
+for make in (lambda: socket.socket(socket.AF_UNIX), socket.socket, lambda: socket.socketpair(type=socket.SOCK_DGRAM)):
+    try:
+        make()
+    except PermissionError:
+        continue
+    sys.exit("a socket was made")
+assert ctypes.CDLL(None).syscall(sockets.RING, 1, 0) == -1
+own.send(b"as before")
+print(other.recv(9).decode())
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in CALLS, reason="calls of this machine's architecture are not filtered")
+def test_a_process_that_gave_up_sockets_makes_none_of_any_kind_and_keeps_those_that_it_has():
+    process = subprocess.run([sys.executable, "-c", SOCKETS], capture_output=True, text=True, check=False)
+    assert (process.stdout, process.stderr) == ("as before\n", "")
 
 
 def test_libraries_in_a_cage_are_told_to_ask_no_hub_whatever_its_worker_was_told():
@@ -166,7 +192,7 @@ def test_a_host_that_lacks_protections_is_told_which_and_runs_nothing_where_they
     try:
         with open_cage(CageLimits()) as cage:
             lacking = {one.name for one in missing_protections(cage.protections)}
-        assert {"network", "reading"} <= lacking
+        assert {"network", "sockets", "reading"} <= lacking
         with (
             pytest.raises(CageUnavailable, match=r"no network .* lacks protections that CAGE=required asks for"),
             open_cage(CageLimits(), strict=True),

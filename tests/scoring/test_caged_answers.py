@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from scoring.cage import CageBroken, confinement, supervisor
+from scoring.cage import CageBroken, CageOutOfMemory, confinement, supervisor
 from scoring.cage.models import CagedModel
 from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TOKENS
-from scoring.cage.supervisor import Answer
+from scoring.cage.supervisor import Answer, WorkRefused
 from scoring.generation import ChatSettings, GenerationSettings
 from scoring.language_models import BUNDLED
 from scoring.likelihood import LikelihoodSettings
@@ -227,3 +227,23 @@ def test_graphics_cards_can_be_used_where_they_are_asked_for_alone(tmp_path, mon
     plain = confinement.devices_for(cuda=False)
     assert [str(device) for device in plain] == list(confinement.DEVICES)
     assert confinement.devices_for(cuda=True) == [*plain, tmp_path / "nvidia0", tmp_path / "nvidiactl"]
+
+
+@dataclass
+class RefusingCage:
+    """A cage in which whatever is asked ends with an error of this kind."""
+
+    kind: str
+    stage: str = "some work"
+
+    def ask(self, *_: object) -> Answer:
+        raise WorkRefused(self.kind, "Tried to allocate 2.00 GiB", {})
+
+
+@pytest.mark.parametrize(("kind", "error"), [("MemoryError", CageOutOfMemory), ("OutOfMemoryError", MemoryError)])
+def test_memory_that_work_asks_for_beyond_its_own_is_its_fault_and_a_full_device_is_the_hosts(
+    kind: str, error: type[Exception]
+) -> None:
+    model = CagedModel(RefusingCage(kind), FOLDER, "a model", OPENED)  # type: ignore[arg-type]
+    with pytest.raises(error):
+        model.continuations(PROMPTS, GenerationSettings(k=1), False, lambda _: None)

@@ -68,6 +68,14 @@ def test_a_template_that_fails_is_refused_with_what_it_says(tmp_path):
         chat.encode_chats(model, PROMPTS, FEW)
 
 
+def test_a_template_that_runs_out_of_memory_for_some_prompts_alone_is_refused(tmp_path):
+    trap = "{% if 'gardener' in messages[-1].content %}{{ 'a' * 10 ** 18 }}{% endif %}"
+    model = loaded(tmp_path, TEMPLATE + trap)
+    assert chat.encode_chats(model, PROMPTS[1:], FEW)
+    with pytest.raises(ModelRefused, match=r"cannot render prompt a \(MemoryError: \): correct it"):
+        chat.encode_chats(model, PROMPTS, FEW)
+
+
 def test_a_template_that_leaves_the_prompt_out_is_refused(tmp_path):
     with pytest.raises(ModelRefused, match="it leaves the prompt out"):
         chat.encode_chats(loaded(tmp_path, "hello"), PROMPTS, FEW)
