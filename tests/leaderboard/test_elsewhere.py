@@ -170,7 +170,9 @@ def test_an_invitation_for_another_address_does_not_let_in_this_way(client, prov
 
 def test_a_provider_that_is_away_is_told_in_words(client, settings):
     offer(settings, "http://127.0.0.1:9")
-    assert "did not say who you are" in client.post(f"{LOG_IN}?process=login").content.decode()
+    answer = client.post(f"{LOG_IN}?process=login")
+    assert "did not say who you are" in answer.content.decode()
+    assert answer.status_code == 502, "so that a probe does not take it for a page that works"
 
 
 def test_an_answer_nobody_asked_for_is_refused(client, provider):

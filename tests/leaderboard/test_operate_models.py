@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from leaderboard.models import AuditEvent, LanguageModel, MetricVersion, OutdatedEntry, Standing
+from leaderboard.models import AuditEvent, LanguageModel, MetricVersion, OutdatedEntry, Run, Standing
 from leaderboard.rankings.changes import record_of
 from leaderboard.services import verify
 from leaderboard.services.access import hide_model, set_access
@@ -124,6 +124,15 @@ def test_the_page_of_a_hidden_model_says_the_note_and_nothing_else(client, twice
     log = client.get("/about/changes/").content.decode()
     assert "An operator hid a model" in log
     assert NOTE in log
+
+
+def test_only_the_current_rankings_of_the_model_itself_are_counted_before_it_leaves_them(client, operator, twice):
+    other = metric_of("bolder", "profanity")
+    score_all(version_of(other, "c"), [Run.objects.get(model__slug="birch")], {"TOXICITY": lambda x: x})
+    counts = {"birch": "2 current rankings", "cedar": "1 current ranking", "damson": "no current ranking"}
+    for slug, count in counts.items():
+        page = client.get(reverse("steer_model", args=[slug, "withdraw"])).content.decode()
+        assert f"It stands in {count}." in page, slug
 
 
 def test_hiding_is_asked_needs_a_note_and_is_recorded(client, operator, twice):
