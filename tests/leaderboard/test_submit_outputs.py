@@ -291,6 +291,7 @@ FIELDS = {  # what is filled in, the field that is complained of, and the words
     "masked model that continues": ({"kind": "masked"}, "kind", "does not continue texts"),
     "negative temperature": ({"temperature": -1}, "temperature", "from 0 to 100"),
     "notes too long": ({"notes": "x" * 2001}, "notes", "2,000 at most"),
+    "long account of the making": ({"made_with": "x" * 301}, "made_with", "It has 301 characters: use 300 at most"),
     "no file": ({"file": None}, "file", "Choose the file"),
     "empty file": ({"file": b""}, "file", "The file is empty"),
     "wrong ending": ({"ending": "outputs.xlsx"}, "file", "ends in none of .jsonl"),
