@@ -348,12 +348,22 @@ def test_a_zip_file_holds_the_same_and_a_package_of_artefacts_brings_them(export
     ]
 
 
-def test_published_scores_of_prompts_are_under_the_licence_of_their_set(db):
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        ("artefact", "prompts"),
+        ("prompt_scores", "scores"),
+        ("continuations", "continuations"),
+        ("continuation_scores", "scores"),
+    ],
+)
+def test_whatever_came_with_an_evaluation_set_is_under_its_licence(db, place, kind):
     files = [
-        Artefact.objects.create(sha256=f"{n:064x}", kind="scores", rows=1, size=1, schema_version=1) for n in (1, 2)
+        Artefact.objects.create(sha256=f"{number:064x}", kind=kind, rows=1, size=1, schema_version=1)
+        for number, kind in enumerate((kind, "scores"))
     ]
     texts = declare(get("real-toxicity-prompts-sample"))
-    EvaluationSet.objects.filter(pk=texts.pk).update(prompt_scores=files[0])
+    EvaluationSet.objects.filter(pk=texts.pk).update(**{place: files[0]})
     (licence,) = licence_texts(files[0])["licenses"]
     assert licence == {"name": texts.licence, "title": f"Of {texts.title}"}
     assert licence_texts(files[1]) == {}, "this board's own numbers"
@@ -559,9 +569,9 @@ def test_a_damaged_missing_or_foreign_file_is_named(package):
 
 def test_a_description_that_names_a_file_elsewhere_is_refused(package):
     described = json.loads((package / "datapackage.json").read_text())
-    described["resources"][0]["path"] = "../../etc/passwd"
+    described["resources"][1]["path"] = "../../etc/passwd"
     (package / "datapackage.json").write_text(json.dumps(described))
-    assert "path = '../../etc/passwd': not a file of such packages" in refused(package)
+    assert "resource 2, path = '../../etc/passwd': not a file of such packages" in refused(package)
 
 
 def test_a_description_that_leaves_out_a_table_is_refused(package):
