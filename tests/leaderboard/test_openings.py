@@ -408,6 +408,31 @@ def test_a_worker_that_finds_no_replicates_of_an_opening_that_has_ended_refuses_
     assert [*ControlSet.objects.all()] == controls
 
 
+def test_an_opened_version_wakes_what_waited_for_that_and_nothing_else(version):
+    causes = ("opening", "steadiness", "check", "")
+    scorings = [
+        request_evaluation(entrant(number, version.metric), version.metric, send=False)
+        for number in range(2, 2 + len(causes))
+    ]
+    for scoring, waits_for in zip(scorings, causes, strict=True):
+        Scoring.objects.filter(pk=scoring.pk).update(not_before=from_now(600), reason="later", waits_for=waits_for)
+    ensure_control_set(version)
+    for scoring, waits_for in zip(scorings, causes, strict=True):
+        scoring.refresh_from_db()
+        is_awake = scoring.not_before is None
+        assert is_awake == (waits_for in ("opening", "steadiness")), waits_for
+        assert (scoring.reason, scoring.waits_for) == (("", "") if is_awake else ("later", waits_for))
+
+
+def test_the_texts_of_one_opening_are_not_those_of_another(version, tmp_path):
+    other = small_metric(tmp_path, slug="another-metric")
+    other_version = request_evaluation(entrant(2, other), other, send=False).metric_version
+    waiting = Opening.objects.create(metric_version=other_version, wanted=1, fingerprint="0" * 64)
+    ensure_control_set(version)
+    waiting.refresh_from_db()
+    assert waiting.items is None
+
+
 def test_what_a_worker_that_died_left_of_an_opening_is_not_shown_once_the_version_is_open(version, client):
     opening = Opening.objects.create(metric_version=version, wanted=1, fingerprint="0" * 64)
     assert "Version 1 is being opened: 0 of 1 scorings" in said(page(client, f"/drift/?metric={SLUG}"))
