@@ -613,6 +613,17 @@ def test_cancelling_a_rescoring_leaves_alone_what_somebody_cancelled_and_says_so
     assert states.get(meanwhile.model_id, Work.State.CANCELLED) == Work.State.CANCELLED
 
 
+@pytest.mark.parametrize("table", [Run, Scoring])
+def test_a_newcomer_that_failed_under_a_rescoring_is_not_tried_again_as_that_is_cancelled(board, table):
+    rescoring = open_rescoring(board, "a mistake")
+    scoring = request_evaluation(entrant(4, board), board, send=False)
+    failed_work = scoring.run if table is Run else scoring
+    table.objects.filter(pk=failed_work.pk).update(state=Work.State.FAILED, reason="it broke")
+    assert rescore.going_back(rescoring) == rescore.GoingBack([], [])
+    assert cancel(rescoring)
+    assert not board.current_version().scorings.filter(model=scoring.model).exists()
+
+
 def test_the_estimate_counts_what_is_scored_and_nothing_else(board):
     cancel_work(request_evaluation(entrant(4, board), board, send=False))
     request_evaluation(entrant(5, board), board, send=False)
