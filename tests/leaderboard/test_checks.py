@@ -1,5 +1,6 @@
 """Control sets and checks: frozen, made before numbers are published, one at a time, and right about what they see."""
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -241,11 +242,38 @@ def test_the_command_says_the_verdict_and_what_decided_it(living):
     assert detectable == check.statistics["detectable_in_words"] != ""
 
 
-def test_what_a_scorer_answered_is_not_kept_beyond_the_check(living, settings):
+def test_the_command_names_the_version_that_a_drift_opened(living, stage):
+    drift(stage)
+    output = StringIO()
+    call_command("check_control", living.slug, stdout=output)
+    opened_version = ControlCheck.objects.get().opened_versions.get()
+    assert output.getvalue().splitlines()[-1].startswith(f"opened {opened_version}, and queued its entries")
+
+
+def test_the_command_lists_the_version_that_a_drift_opened_in_json(living, stage):
+    drift(stage)
+    output = StringIO()
+    call_command("check_control", living.slug, "--json", stdout=output)
+    answer = json.loads(output.getvalue())
+    assert (answer["metric"], answer["check"]) == (living.slug, ControlCheck.objects.get().pk)
+    assert (answer["verdict"], answer["opened"]) == ("drifted", [2])
+
+
+@pytest.mark.parametrize("down", [False, True], ids=["answered", "unavailable"])
+def test_what_a_scorer_answered_is_not_kept_beyond_the_check(living, stage, settings, down):
     check = request_check(living, Trigger.MANUAL, send=False)
     replies = Path(settings.VAR, "replies", f"controlcheck-{check.pk}")
     replies.mkdir(parents=True)
+    stage.down = down
     perform(check)
+    assert not replies.exists()
+
+
+def test_what_a_scorer_answered_is_not_kept_beyond_the_scoring(living, settings):
+    scoring = request_evaluation(entrant(2, living), living, send=False)
+    replies = Path(settings.VAR, "replies", f"scoring-{scoring.pk}")
+    replies.mkdir(parents=True)
+    deliver(scoring)
     assert not replies.exists()
 
 

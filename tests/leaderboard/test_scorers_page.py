@@ -4,6 +4,7 @@ import json
 import re
 from io import StringIO
 from itertools import chain
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -201,6 +202,16 @@ def test_a_scorer_that_is_down_fails_the_calibration_with_its_words_and_a_retry_
     tasks.calibrate_scorer(row.pk)
     row.refresh_from_db()
     assert (row.state, set(row.cards)) == (Work.State.DONE, {"toxicity", "insult"})
+
+
+@pytest.mark.slow
+def test_what_a_scorer_answered_is_not_kept_beyond_the_calibration(living, settings):
+    calibrations.request_missing()
+    row = Calibration.objects.get()
+    replies = Path(settings.VAR, "replies", f"calibration-{row.pk}")
+    replies.mkdir(parents=True)
+    tasks.calibrate_scorer(row.pk)
+    assert not replies.exists()
 
 
 @pytest.mark.slow

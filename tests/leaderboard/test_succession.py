@@ -16,7 +16,17 @@ from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard import tasks
-from leaderboard.models import AuditEvent, AuditVerb, LanguageModel, Metric, MetricVersion, Succession, Work
+from leaderboard.models import (
+    Artefact,
+    AuditEvent,
+    AuditVerb,
+    EvaluationSet,
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Succession,
+    Work,
+)
 from leaderboard.models.clock import from_now
 from leaderboard.people.services.roles import set_role
 from leaderboard.queries.succession import newest_succession, show_succession
@@ -26,7 +36,7 @@ from leaderboard.services import succession as service
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.succession_ranks import find_measurement
-from leaderboard.services.succession_texts import SuccessionVersions, find_versions
+from leaderboard.services.succession_texts import SuccessionVersions, find_published_set, find_versions
 from scoring.evaluation_sets import build_starter, get
 from scoring.metrics.kinds import Measurement
 from scoring.refusals import Refused
@@ -158,6 +168,35 @@ def test_prompts_with_published_scores_are_enough_where_nobody_can_ask_the_old_s
     html = page(client, "/metrics/toxicity-perspective-small/succession/")
     assert "no model has been scored by both" in said(html)
     assert "Perspective ends on 31 December 2026" in said(html) or "Perspective ended on" in said(html)
+
+
+def test_published_scores_are_those_of_the_metrics_own_prompts_else_of_the_most_that_are_whole(db):
+    metric = metric_of("careful", "profanity")
+    own = metric.protocol.evaluation_set
+    files = [
+        Artefact.objects.create(sha256=f"{number:064x}", kind="scores", rows=number, size=1, schema_version=1)
+        for number in (1, 2, 3)
+    ]
+    few, many, lost = (
+        EvaluationSet.objects.create(slug=slug, title=slug, kind=own.kind, artefact=file, prompt_scores=file)
+        for slug, file in zip(("few", "many", "lost"), files, strict=True)
+    )
+    Artefact.objects.filter(pk=lost.artefact_id).update(state=Artefact.State.MISSING)
+    assert find_published_set(metric) == own
+    EvaluationSet.objects.filter(pk=own.pk).update(prompt_scores=None)
+    assert find_published_set(metric) == many
+    EvaluationSet.objects.filter(pk=many.pk).update(prompt_scores=None)
+    assert find_published_set(metric) == few
+    EvaluationSet.objects.filter(pk=few.pk).update(prompt_scores=None)
+    assert find_published_set(metric) is None
+
+
+def test_what_the_successor_answered_is_not_kept_beyond_the_comparison(metric, settings):
+    row = service.request_succession(metric, HEIR, send=False)
+    replies = Path(settings.VAR, "replies", f"succession-{row.pk}")
+    replies.mkdir(parents=True)
+    tasks.compare_successor(row.pk)
+    assert not replies.exists()
 
 
 @pytest.mark.slow
