@@ -1,12 +1,20 @@
 """System checks: each names the setting that is wrong and what to set it to."""
 
+from io import BytesIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from django.core.checks import run_checks
 
+from leaderboard.models import Reading
+from leaderboard.services import cages
 from leaderboard.services.cages import is_strict
 from leaderboard.storage.addresses import WrongAddress, read_both, read_storage_address
+from scoring.cage import CageUnavailable, supervisor
+from scoring.cage.protections import Protection
+from scoring.language_models import BUNDLED
+from tests.leaderboard.conftest import CAUSAL
 
 GOOD = {
     "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
@@ -78,6 +86,32 @@ def test_a_secret_is_long_enough_from_its_least_number_of_characters_on(good, na
 def test_protections_are_required_where_the_setting_says_so(settings, cage, expected):
     settings.CAGE = cage
     assert is_strict() is expected
+
+
+def open_upload(path: Path) -> None:
+    lease = Mock(work=Reading(total=2))
+    with cages.open_upload(path, lease):
+        pass
+
+
+READERS = {
+    "an upload": open_upload,
+    "results of a tool": lambda path: cages.read_results(BytesIO(path.read_bytes())),
+    "a model": lambda _path: cages.resolve_model(str(BUNDLED / CAUSAL)),
+    "several models": lambda _path: cages.resolve_folders([BUNDLED / CAUSAL]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_where_a_required_protection_is_missing_nothing_is_read(settings, monkeypatch, tmp_path, name):
+    path = tmp_path / "sent"
+    path.write_bytes(b"{}")
+    settings.CAGE = "required"
+    lacking = Protection("network", "No network", False, "the kernel is too old")
+    monkeypatch.setattr(supervisor, "missing_protections", lambda _protections: [lacking])
+    with pytest.raises(CageUnavailable, match="this host lacks protections that CAGE=required"):
+        READERS[name](path)
 
 
 def test_without_tls_both_passwords_and_the_claimed_addresses_are_told(good):
