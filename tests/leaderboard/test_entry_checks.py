@@ -15,6 +15,7 @@ from leaderboard.models import (
     Scoring,
     Standing,
     Submission,
+    Work,
     not_held,
 )
 from leaderboard.services import entry_checks
@@ -33,6 +34,7 @@ from tests.scoring.language_models import tiny
 pytestmark = pytest.mark.django_db
 
 WORDS = "The tokenizer does not read what is written: 60 of 100 texts (60.0%) are not what they were."
+FLAG = {"key": "round_trip", "words": WORDS}
 REPORT = {
     "known": {"all": {"texts": 100, "changed": 60, "tokens_per_character": 0.25}},
     "canaries": {"all": {"texts": 200, "changed": 0, "tokens_per_character": 0.3}},
@@ -40,7 +42,7 @@ REPORT = {
     "embeddings": 4096,
     "ordinary": [],
     "seed": "ab" * 16,
-    "flags": [{"key": "round_trip", "words": WORDS}],
+    "flags": [FLAG],
 }
 
 
@@ -135,6 +137,7 @@ def test_a_moderator_sees_what_stands_out_and_releases_it_with_a_reason(scoring)
     assert is_ranked(scoring)
     event = AuditEvent.objects.get(verb="release entry")
     assert (event.actor, event.detail["reason"]) == (grace, "Emoji, which its vocabulary lacks.")
+    assert (event.detail["before"], event.detail["after"]) == ({"state": "held"}, {"state": "released"})
     assert "looked at</a>" in page("/rankings/")  # the mark stays, beside the rank
     assert client.post(address, {"reason": "Again."}).status_code == 400
 
@@ -237,6 +240,38 @@ def test_what_a_moderator_has_not_released_stays_out_of_the_next_version_though_
     later_check = check_entry(again)
     assert (later_check.state, later_check.flags, later_check.reason) == (check.state, check.flags, check.reason)
     assert not Scoring.objects.filter(not_held(), pk=again.pk).exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        (lambda _other: None, 1),
+        (lambda other: Scoring.objects.filter(pk=other.pk).update(state=Work.State.QUEUED), 0),
+        (lambda other: LanguageModel.objects.filter(pk=other.model_id).update(access="withdrawn"), 0),
+        (lambda other: LanguageModel.objects.filter(pk=other.model_id).update(kind="masked"), 0),
+        (lambda other: EntryCheck.objects.create(scoring=other, state="held", flags=[FLAG]), 0),
+        (lambda other: other.results.filter(measure="likelihood_auc", slice="average").update(slice="elsewhere"), 0),
+    ],
+    ids=["as it is", "not scored", "withdrawn", "of another kind", "held back", "without this measure"],
+)
+def test_an_entry_is_compared_with_the_others_of_its_kind_that_are_ranked(scoring, change, count):
+    other = Scoring.objects.get(model__name=OTHER_CAUSAL, metric_version=scoring.metric_version)
+    LanguageModel.objects.filter(pk=other.model_id).update(parameters=4321)
+    values = dict(other.results.filter(slice="average").values_list("measure", "value"))
+    expected = (values["likelihood_auc"], 4321, values[entry_checks.LOG_PERPLEXITY])
+    change(other)
+    assert entry_checks.others_of(scoring, "likelihood_auc", "average") == [expected] * count
+
+
+@pytest.mark.parametrize(("is_asked_by_chat", "count"), [(False, 1), (True, 0)])
+def test_where_chats_are_ranked_apart_an_entry_is_not_compared_with_them(scoring, is_asked_by_chat, count):
+    version = scoring.metric_version
+    version.chat_protocol = version.protocol
+    version.save()
+    if is_asked_by_chat:
+        others = LanguageModel.objects.exclude(pk=scoring.model_id)
+        others.update(interface=LanguageModel.Interface.CHAT)
+    assert len(entry_checks.others_of(scoring, "likelihood_auc", "average")) == count
 
 
 def test_a_score_far_above_models_of_its_size_is_a_flag(scoring, monkeypatch):
