@@ -100,8 +100,10 @@ def test_a_run_stops_before_its_limit_and_goes_on_where_it_was(toxicity, service
     run = collected(request_evaluation(service, toxicity).run)  # the same count goes on
     assert (run.state, len(stage.requests)) == (Work.State.FAILED, 8)
     settings.SERVED_MOST_REQUESTS = 10
+    stage.respond = lambda request: chat_completion(request | {"model": "small-2026-11-01"})
     run = collected(request_evaluation(service, toxicity).run)
     assert (run.state, run.requests_made, len(stage.requests)) == (Work.State.DONE, 10, 10)
+    assert run.chat["served_models"] == ["small-2026-11-01", "small/one"], "also who answered before it stopped"
 
 
 @pytest.mark.slow
