@@ -8,9 +8,9 @@ from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from leaderboard.models import LanguageModel, Metric, Run, Standing, Work
+from leaderboard.models import LanguageModel, Metric, Run, Service, Standing, Work
 from leaderboard.services import artefacts, collect
-from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
+from leaderboard.services.evaluate import CannotEvaluate, check_served_likelihoods, request_evaluation
 from scoring.metrics import outputs
 from scoring.served import transport
 from scoring.served.control import build_control_openings
@@ -112,6 +112,23 @@ def test_a_served_model_has_no_likelihoods_so_safety_is_refused(metric, served):
     ):
         request_evaluation(served, metric)
     assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("leads", "bos", "words"),
+    [
+        (True, "none", "its server puts a token of its own before a text, and the protocol has bos = 'none'"),
+        (False, "prepend", "its server puts no token of its own before a text, and the protocol has bos = 'prepend'"),
+    ],
+)
+def test_likelihoods_by_another_definition_than_the_protocols_are_refused_with_both(metric, served, leads, bos, words):
+    way = {"way": "echo", "leads": leads, "can_lead": False}
+    Service.objects.update_or_create(model=served, defaults={"likelihoods": way})
+    metric.protocol.parameters["bos"] = bos
+    with pytest.raises(CannotEvaluate, match=f"{words}; enter the model by its weights"):
+        check_served_likelihoods(served, metric)
+    metric.protocol.parameters["bos"] = "prepend" if leads else "none"
+    check_served_likelihoods(served, metric)
 
 
 @pytest.mark.slow
