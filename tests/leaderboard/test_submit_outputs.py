@@ -493,6 +493,26 @@ def test_a_file_waits_for_what_the_board_lost_and_is_neither_refused_nor_deleted
 
 
 @pytest.mark.slow
+def test_a_file_waits_for_a_scorer_that_went_away_and_is_neither_refused_nor_deleted(prompts, settings):
+    texts = prompts.protocol.evaluation_set
+    declare_metric(Declaration("toxicity-perspective", "P", "perspective", "toxicity", "rtp", {"k": 2}), texts)
+    settings.PERSPECTIVE_API_KEY = "a key"
+    submission = send(["toxicity-perspective"], json_lines(GOOD))
+    settings.PERSPECTIVE_API_KEY = ""
+    for _ in range(2):
+        read_all()
+        Reading.objects.update(not_before=None)
+    waits = Reading.objects.get()
+    submission.refresh_from_db()
+    assert (submission.state, waits.state, waits.attempts) == (Submission.State.CHECKING, Work.State.QUEUED, 0)
+    assert (waits.fault, default_storage.exists(submission.upload.name)) == ("MetricUnavailable", True)
+    settings.PERSPECTIVE_API_KEY = "a key"
+    read_all()
+    submission.refresh_from_db()
+    assert submission.state == Submission.State.ACCEPTED
+
+
+@pytest.mark.slow
 def test_a_message_that_comes_twice_or_late_or_after_a_withdrawal_changes_nothing(prompts):
     submission = send([TOXICITY], json_lines(continued()))
     read_all()
