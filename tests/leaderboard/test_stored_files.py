@@ -18,6 +18,7 @@ from leaderboard.models import (
     LanguageModel,
     MetricVersion,
     Protocol,
+    Result,
     Run,
     Scoring,
     Standing,
@@ -28,7 +29,7 @@ from leaderboard.operations.alerts import machinery
 from leaderboard.operations.services import restore, scrub
 from leaderboard.services import artefacts, collect
 from leaderboard.services.artefacts import SENTINEL, ArtefactLost
-from leaderboard.services.publish import Unread
+from leaderboard.services.publish import Unread, publish_standings
 from leaderboard.services.verify import verify
 from leaderboard.storage import StorageAway, marks
 from leaderboard.storage import folder as stored_folder
@@ -261,10 +262,15 @@ def test_what_is_made_of_nothing_here_is_not_collected(scoring):
         restore.request_restoration(texts)
 
 
+OF_A_VERSION = {Scoring: "metric_version", Result: "scoring__metric_version", Standing: "metric_version"}
+
+
 @pytest.mark.slow
 def test_files_that_are_deliberately_absent_are_no_difference(scoring, path_of):
     before = verify(scoring.metric_version.metric)
     assert (before.differences, before.absent) == ([], 0)
+    counts = [table.objects.filter(**{key: scoring.metric_version}).count() for table, key in OF_A_VERSION.items()]
+    assert [before.entries, before.results, before.standings] == counts
     for artefact in (scoring.artefact, scoring.run.artefact):
         path_of(artefact).unlink()
         Artefact.objects.filter(pk=artefact.pk).update(state=Artefact.State.ABSENT)
@@ -316,6 +322,17 @@ def test_numbers_of_an_entry_with_lost_files_stay_ranked_as_they_were(scoring, p
     assert not scrub.look_at(scoring.artefact)
     after = set(Standing.objects.filter(metric_version=scoring.metric_version).values_list("model", "rank", "value"))
     assert after == before
+
+
+def test_ranges_stay_as_they_were_where_the_texts_are_lost(scoring, path_of):
+    version = scoring.metric_version
+    ranks = Standing.objects.filter(metric_version=version).order_by("measure", "slice", "population", "model")
+    columns = ("measure", "slice", "population", "model", "rank", "rank_low", "rank_high")
+    before = list(ranks.values_list(*columns))
+    path_of(version.protocol.evaluation_set.artefact).unlink()
+    publish_standings(version)
+    assert list(ranks.values_list(*columns)) == before
+    assert any(rank_low for *_, rank_low, _ in before)
 
 
 @pytest.mark.slow
