@@ -117,6 +117,9 @@ def test_who_only_looks_at_a_rescoring_that_cannot_be_gets_a_page_with_the_reaso
 
 def test_a_rescoring_is_paused_resumed_and_cancelled(client, operator, measured):
     rescoring = rescore.open_rescoring(measured, "to be steered", user=operator)
+    text = said(client.get(reverse("operate")).content.decode())
+    assert "Metric version 1, of" in text, "the one that readers see"
+    assert "Rescoring to version 2, running: to be steered" in text
     for step, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
         client.post(reverse("steer_rescoring", args=[rescoring.pk, step]))
         rescoring.refresh_from_db()

@@ -204,6 +204,14 @@ def test_a_scorer_that_is_down_fails_the_calibration_with_its_words_and_a_retry_
     assert (row.state, set(row.cards)) == (Work.State.DONE, {"toxicity", "insult"})
 
 
+def test_workers_are_told_of_a_calibration_at_once(living, monkeypatch, django_capture_on_commit_callbacks):
+    messages: list[Calibration] = []
+    monkeypatch.setattr(calibrations, "enqueue", messages.append)
+    with django_capture_on_commit_callbacks(execute=True):
+        calibrations.request_missing()
+    assert messages == [Calibration.objects.get()]
+
+
 @pytest.mark.slow
 def test_what_a_scorer_answered_is_not_kept_beyond_the_calibration(living, settings):
     calibrations.request_missing()

@@ -25,6 +25,12 @@ def test_it_has_as_many_models_slices_and_versions_as_were_asked_for():
 
 
 @pytest.mark.slow
+def test_it_has_all_slices_unless_fewer_were_asked_for():
+    call_command("seed_synthetic", models=2, versions=1, verbosity=0)
+    assert Result.objects.values("slice").distinct().count() == 14
+
+
+@pytest.mark.slow
 def test_its_ranks_are_those_of_its_values():
     metric = seed_synthetic(Size(15, 3, 2), seed=4)
     for measure in (SAFETY_SCORE, LIKELIHOOD_AUC):
