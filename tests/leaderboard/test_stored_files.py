@@ -183,14 +183,18 @@ def test_all_files_are_read_within_a_week(scoring, path_of):
 
 
 @pytest.mark.usefixtures("away")
-def test_a_storage_that_is_away_loses_no_file_and_takes_none(scoring, path_of, client):
+def test_a_storage_that_is_away_loses_no_file_and_takes_none(scoring, path_of, client, tmp_path):
     path_of(scoring.artefact).unlink()
+    (tmp_path / "fresh").write_bytes(b"made meanwhile")
+    with pytest.raises(StorageAway):
+        artefacts.store_file(tmp_path / "fresh")
+    with pytest.raises(StorageAway):
+        artefacts.move_in(tmp_path / "fresh", "shards/fresh")
+    assert not default_storage.exists("shards/fresh"), "it would lie below the mount point"
     with pytest.raises(StorageAway, match="mark_storage"):
         artefacts.load(scoring.artefact)
     with pytest.raises(StorageAway):
         artefacts.is_stored(scoring.artefact)
-    with pytest.raises(StorageAway):
-        artefacts.store(artefacts.load(scoring.run.artefact).slice(0, 3), "likelihoods")
     with pytest.raises(StorageAway):
         scrub.scrub()
     assert not Artefact.objects.exclude(state=Artefact.State.WHOLE).exists()
@@ -213,6 +217,7 @@ def test_lost_outputs_are_collected_again_by_a_button(
     page = operator_client.get(reverse("operate_files")).content.decode()
     button = reverse("steer_file", args=[outputs.sha256, "collect"])
     assert button in page
+    assert operator_client.get(reverse("steer_file", args=[outputs.sha256, "polish"])).status_code == 404
     with django_capture_on_commit_callbacks():
         assert operator_client.post(button).status_code == 302
     again = Run.objects.get(model=scoring.model, state=Work.State.QUEUED)
