@@ -7,13 +7,14 @@ from unittest.mock import Mock
 import pytest
 from django.core.checks import run_checks
 
-from leaderboard.models import Reading
+from leaderboard.models import LanguageModel, Reading, Run
 from leaderboard.services import cages
 from leaderboard.services.cages import is_strict
 from leaderboard.storage.addresses import WrongAddress, read_both, read_storage_address
 from scoring.cage import CageUnavailable, supervisor
 from scoring.cage.protections import Protection
 from scoring.language_models import BUNDLED
+from scoring.language_models.revisions import folder_revision
 from tests.leaderboard.conftest import CAUSAL
 
 GOOD = {
@@ -89,14 +90,21 @@ def test_protections_are_required_where_the_setting_says_so(settings, cage, expe
 
 
 def open_upload(path: Path) -> None:
-    lease = Mock(work=Reading(total=2))
-    with cages.open_upload(path, lease):
+    with cages.open_upload(path, Mock(work=Reading(total=2))):
+        pass
+
+
+def open_model(_path: Path) -> None:
+    revision = folder_revision(BUNDLED / CAUSAL)
+    model = LanguageModel(slug="m", name="m", source="bundled", location=CAUSAL, revision=revision)
+    with cages.open_model(model, "float32", Mock(work=Run())):
         pass
 
 
 READERS = {
     "an upload": open_upload,
     "results of a tool": lambda path: cages.read_results(BytesIO(path.read_bytes())),
+    "a model to run": open_model,
     "a model": lambda _path: cages.resolve_model(str(BUNDLED / CAUSAL)),
     "several models": lambda _path: cages.resolve_folders([BUNDLED / CAUSAL]),
 }
