@@ -8,6 +8,7 @@ from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.conf import settings as django_settings
@@ -411,6 +412,8 @@ def test_a_hub_that_trickles_is_not_waited_for(monkeypatch):
         patience.call_within(0.01, lambda: __import__("time").sleep(0.1))
     with pytest.raises(ZeroDivisionError):
         patience.call_within(1, lambda: 1 / 0)
+    with pytest.raises(TimeoutError, match="of the call itself"):
+        patience.call_within(1, Mock(side_effect=TimeoutError("of the call itself")))
     assert patience.call_within(1, lambda: "found") == "found"
 
 
@@ -457,6 +460,8 @@ def test_the_page_shows_what_the_hub_has_before_anything_is_sent(stage, client):
         assert words in shown
     assert re.search(rf'value="{METRIC}" checked', shown)
     assert re.search(r'name="name" value="someone/masked"', shown)
+    assert "Longest text" in shown
+    assert 'name="context"' not in shown, "its configuration says it"
     assert re.search(r'value="toxicity-profanity"\s+disabled', shown)
     live = client.post(reverse("submit_hub"), {"hub_id": ID}, headers={"HX-Request": "true"})
     assert live.status_code == 200

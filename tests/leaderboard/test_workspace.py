@@ -175,6 +175,16 @@ def test_a_model_that_others_have_to_do_with_stays_when_one_withdraws(small, ada
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("context", "is_asked"), [(1024, False), (None, True)])
+def test_nobody_is_asked_for_what_the_configuration_of_a_model_says(small, ada, client, context, is_asked):
+    submission = begun(ada)
+    LanguageModel.objects.filter(pk=submission.model_id).update(context=context)
+    client.force_login(ada)
+    page = client.get(reverse("correct_submission", args=[submission.pk])).content.decode()
+    assert ('name="context"' in page) == is_asked
+
+
+@pytest.mark.slow
 def test_what_is_said_of_a_model_is_corrected_for_the_record_and_the_change_log(small, ada, client):
     client.force_login(ada)
     submission = ranked(ada)
