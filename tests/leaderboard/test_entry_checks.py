@@ -214,6 +214,15 @@ def test_by_the_policy_of_the_metric_flagged_entries_are_ranked_with_a_mark(scor
         call_command("set_policy", measured_board.slug, "--flagged", "ignore")
 
 
+def test_what_was_ranked_with_a_mark_is_held_back_once_the_policy_says_so(scoring, measured_board):
+    set_policy(measured_board, {"flag_policy": "mark"}, "We look at every entry anyway.")
+    scoring.metric_version.metric.refresh_from_db()
+    assert hold(scoring).state == EntryCheck.State.MARKED
+    set_policy(measured_board, {"flag_policy": "hold"}, "We look no more.")
+    scoring.metric_version.metric.refresh_from_db()
+    assert check_entry(under_another_version(scoring)).state == EntryCheck.State.HELD
+
+
 def test_what_was_released_stays_released_under_another_version_unless_there_is_a_new_flag(scoring):
     decide(hold(scoring), "release", "Looked at.")
     again = under_another_version(scoring)
