@@ -424,13 +424,34 @@ def test_an_opened_version_wakes_what_waited_for_that_and_nothing_else(version):
         assert (scoring.reason, scoring.waits_for) == (("", "") if is_awake else ("later", waits_for))
 
 
-def test_the_texts_of_one_opening_are_not_those_of_another(version, tmp_path):
-    other = small_metric(tmp_path, slug="another-metric")
-    other_version = request_evaluation(entrant(2, other), other, send=False).metric_version
+@pytest.fixture
+def other_version(tmp_path, version) -> MetricVersion:
+    """A version of another metric, which waits to be opened, too."""
+    metric = small_metric(tmp_path, slug="another-metric")
+    return request_evaluation(entrant(2, metric), metric, send=False).metric_version
+
+
+def test_the_texts_of_one_opening_are_not_those_of_another(version, other_version):
     waiting = Opening.objects.create(metric_version=other_version, wanted=1, fingerprint="0" * 64)
     ensure_control_set(version)
     waiting.refresh_from_db()
     assert waiting.items is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "waits_for", "words"),
+    [("", "opening", "0 of 3 scorings are made"), ("the scorer answers as two", "steadiness", "answers as two")],
+)
+def test_whoever_finds_an_opening_held_waits_for_that_one_as_long_as_it_is_held(
+    version, other_version, reason, waits_for, words
+):
+    Opening.objects.create(metric_version=other_version, wanted=9, fingerprint="1" * 64, not_before=from_now(5))
+    values = {"fingerprint": "0" * 64, "reason": reason, "not_before": from_now(600)}
+    Opening.objects.create(metric_version=version, wanted=3, **values)
+    with pytest.raises(Deferred, match=words) as wait:
+        ensure_control_set(version)
+    assert 500 < wait.value.seconds <= 600
+    assert wait.value.waits_for == waits_for
 
 
 def test_what_a_worker_that_died_left_of_an_opening_is_not_shown_once_the_version_is_open(version, client):
