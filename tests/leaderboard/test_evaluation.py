@@ -239,6 +239,8 @@ def test_a_damaged_shard_is_made_again(metric, models):
     with pytest.raises(FileNotFoundError, match=r"1 checkpoints of .* are made again"):
         shards.whole()
     assert shards.list_missing() == [1]
+    shards.remove()
+    assert not Path(default_storage.path(shards.folder)).exists()
 
 
 def test_of_two_workers_one_gets_the_run(metric, models):

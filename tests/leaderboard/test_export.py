@@ -28,6 +28,7 @@ from leaderboard.card.form import FIELDS
 from leaderboard.exchange import downloads
 from leaderboard.exchange import package as packages
 from leaderboard.exchange.export import FORMAT, licence_texts
+from leaderboard.exchange.load import note_files
 from leaderboard.exchange.tables import TABLES
 from leaderboard.models import (
     Artefact,
@@ -311,6 +312,14 @@ def test_an_imported_board_can_be_looked_at_and_goes_on_without_the_files(export
     assert tasks.watch() is None
     living_check = ControlCheck.objects.create(metric=Metric.objects.get(slug=living.SLUG), trigger="manual")
     assert living_check.pk > max(row[0] for row in exported.seen["ControlCheck"])  # numbers go on after those kept
+
+
+def test_an_import_notes_which_files_stayed_behind(exported):
+    run("import_results", str(exported.folder))
+    artefact = Scoring.objects.exclude(artefact=None).latest("pk").artefact
+    with living.lost(artefact):
+        note_files()
+    assert Artefact.objects.get(state=Artefact.State.ABSENT) == artefact
 
 
 def test_an_import_goes_into_the_audit_trail(exported):

@@ -57,6 +57,17 @@ def test_the_effective_celery_configuration_is_what_the_design_asks_for():
     assert slice_seconds < app.conf.broker_transport_options["visibility_timeout"]
 
 
+def test_only_files_of_hub_models_that_a_run_waits_for_are_fetched(run, metric, models, sent):
+    waiting_run = request_evaluation(models[OTHER_CAUSAL], metric).run
+    LanguageModel.objects.filter(pk=waiting_run.model_id).update(source=LanguageModel.Source.HUB)
+    queue.sweep()
+    assert Download.objects.get().model == waiting_run.model
+    Download.objects.all().delete()
+    Run.objects.filter(pk=waiting_run.pk).update(state=Work.State.FAILED, reason="it broke")
+    queue.sweep()
+    assert not Download.objects.exists()
+
+
 def test_a_run_of_a_hubs_model_is_given_to_a_worker_once_its_files_are_here(run):
     LanguageModel.objects.filter(pk=run.model_id).update(source=LanguageModel.Source.HUB)
     assert not queue.own_work(Run).exists()

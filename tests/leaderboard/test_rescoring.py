@@ -666,6 +666,15 @@ def test_a_scoring_left_under_a_retired_version_never_makes_it_current(board):
 # By hand
 
 
+def test_workers_are_told_of_a_rescoring_at_once(board, monkeypatch, django_capture_on_commit_callbacks):
+    messages: list[Work] = []
+    monkeypatch.setattr(rescore, "enqueue", lambda work: messages.append(work) or True)
+    with django_capture_on_commit_callbacks(execute=True):
+        rescoring = open_rescoring(board, "to count")
+    assert len(messages) == rescoring.total == 3
+    assert set(messages) == set(rescoring.to_version.scorings.all())
+
+
 @pytest.mark.parametrize("reason", ["", "  \n"])
 def test_a_rescoring_without_a_reason_is_refused(board, reason):
     with pytest.raises(Refused, match="say why"):
