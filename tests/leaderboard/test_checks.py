@@ -519,6 +519,14 @@ def test_a_check_by_hand_is_in_the_record_and_one_under_way_is_taken_for_it(livi
     assert (event.subject, event.detail["check"]) == (f"metric {SLUG}", check.pk)
 
 
+def test_a_check_under_way_of_another_metric_is_not_taken_for_it(living, tmp_path):
+    other = small_metric(tmp_path, slug="another-metric")
+    ControlCheck.objects.create(metric=other, trigger=Trigger.SCHEDULE)
+    check = request_check(living, Trigger.MANUAL, send=False)
+    assert check.metric == living
+    assert request_check(living, Trigger.MANUAL, send=False) == check
+
+
 def test_without_a_control_set_there_is_nothing_to_check_and_the_refusal_says_so(toxicity):
     with pytest.raises(Refused, match="gets one with its first scoring"):
         request_check(toxicity, Trigger.MANUAL)

@@ -357,6 +357,7 @@ def test_a_drift_that_both_hosts_find_opens_a_version(two_hosts, living, stage):
     drift(stage)
     check = check_on(living, two_hosts, "alpha")
     assert (check.state, check.first_host) == (Work.State.QUEUED, "alpha")
+    assert list(ControlCheck.objects.exclude(first_host="")) == [check]
     assert not Rescoring.objects.exists()
     perform(check)  # alpha again: it is not asked twice
     check.refresh_from_db()
@@ -381,6 +382,7 @@ def test_two_hosts_that_disagree_open_nothing_and_the_drifting_one_gets_no_work(
     assert (check.verdict, check.first_host, check.host) == (Verdict.STABLE, "alpha", "beta")
     assert MetricVersion.objects.filter(metric=living).count() == 1
     assert "beta does not see" in abilities.recent_problem(Worker.objects.get(name="default@alpha"), STANDIN)
+    assert abilities.recent_problem(Worker.objects.get(name="default@beta"), STANDIN) == ""
     assert AuditEvent.objects.filter(verb="find disagreement").count() == 1
     incidents = Incident.objects.filter(key=f"disagree:{SLUG}:alpha", resolved_at=None)
     look()
