@@ -89,7 +89,7 @@ def test_a_ranked_model_keeps_its_name_until_a_moderator_accepts_another(small, 
     letter = posted()[-1]
     assert letter.to == ["ada@example.org"]
     assert "'Another' that you asked for is accepted" in letter.body
-    assert "accepted" in page(ada, submission)
+    assert "The new name &#x27;Another&#x27; is accepted" in page(ada, submission)
 
 
 @pytest.mark.slow
@@ -130,6 +130,9 @@ def test_a_new_name_that_imitates_another_is_shown_with_it(small, ada, grace, cl
     assert "could be taken for another model&#x27;s here: &#x27;Entrant 0&#x27;" in (
         client.get(reverse("moderation")).content.decode()
     )
+    decide(submission, "reject", "It reads like another's.", grace)
+    submission.refresh_from_db()
+    assert (submission.name_asked, submission.concerns) == ("", []), "the concern was about that name"
 
 
 @pytest.mark.slow
