@@ -202,7 +202,8 @@ def test_a_scorer_that_cannot_be_retired_says_why(metric, tmp_path):
         open_rescoring(other, "under way")
         with pytest.raises(Refused, match="cancel that rescoring first"):
             retire_scorer(living.NAME, "x")
-    assert not RetiredScorer.objects.exists()
+        assert not RetiredScorer.objects.exists()
+        assert retire_scorer("profanity", "the other one is being rescored")
 
 
 @pytest.mark.slow
