@@ -229,6 +229,18 @@ def test_lost_outputs_are_collected_again_by_a_button(
     assert scoring.lost_files == ""
 
 
+def test_outputs_differ_once_the_same_model_has_given_others(scoring):
+    lost_run, outputs = scoring.run, scoring.run.artefact
+    other = Run.objects.exclude(model=lost_run.model).filter(protocol=lost_run.protocol).first()
+    values = {"protocol": lost_run.protocol, "epoch": lost_run.epoch + 1, "artefact": other.artefact}
+    Run.objects.create(model=other.model, state=Work.State.DONE, **values)
+    assert not restore.differs(outputs)
+    later = Run.objects.create(model=lost_run.model, **values)
+    assert not restore.differs(outputs), "they are not collected yet"
+    Run.objects.filter(pk=later.pk).update(state=Work.State.DONE)
+    assert restore.differs(outputs)
+
+
 @pytest.mark.parametrize(("most", "words"), [(2, "{} and others rest on it."), (3, "{} rest on it.")])
 def test_an_incident_of_a_lost_file_names_some_entries_that_rest_on_it(scoring, monkeypatch, most, words):
     monkeypatch.setattr(machinery, "MOST_NAMED", most)
@@ -282,6 +294,8 @@ def test_files_that_are_deliberately_absent_are_no_difference(scoring, path_of):
     after = verify(scoring.metric_version.metric)
     assert (after.differences, after.absent) == ([], 2)
     assert any("1 entries, whose files are deliberately not kept here" in line for line in after.not_recomputed)
+    ranks = f"{scoring.metric_version}: ranks, whose files are deliberately not kept here"
+    assert [line.startswith(ranks) for line in after.not_recomputed].count(True) == 1
     Artefact.objects.filter(pk=scoring.artefact.pk).update(state=Artefact.State.WHOLE)
     assert any("is not there" in str(found) for found in verify(scoring.metric_version.metric).differences)
 
