@@ -230,6 +230,12 @@ def test_a_rescoring_that_stands_still_and_work_that_is_retried_are_incidents_be
     Scoring.objects.update(created_at=long_ago, progressed_at=long_ago, finished_at=long_ago)
     Rescoring.objects.update(created_at=long_ago)
     waiting = Scoring.objects.filter(state=Work.State.QUEUED)
+    waiting.update(waits_for="opening", finished_at=None)
+    assert "still" not in kinds(), "its replicates are spread over time"
+    waiting.update(waits_for="")
+    Rescoring.objects.update(created_at=timezone.now())
+    assert "still" not in kinds(), "it has only begun"
+    Rescoring.objects.update(created_at=long_ago)
     waiting.update(reason="StorageAway: it is away", fault="StorageAway", waits_since=long_ago, finished_at=None)
     assert {"still", "retrying"} <= kinds()
     assert "StorageAway: it is away" in Incident.objects.get(kind="still").summary

@@ -57,6 +57,17 @@ def test_the_effective_celery_configuration_is_what_the_design_asks_for():
     assert slice_seconds < app.conf.broker_transport_options["visibility_timeout"]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "messages"),
+    [(0, [{}]), (-1, [{}]), (0.5, [{"countdown": 0.5}]), (300, [{"countdown": 300}]), (301, [])],
+)
+def test_work_that_pauses_is_sent_for_its_time_unless_that_is_far_away(run, monkeypatch, seconds, messages):
+    calls = []
+    monkeypatch.setattr(app, "send_task", lambda _name, args=(), **options: calls.append(options))
+    queue.wake(run, seconds)
+    assert calls == messages
+
+
 def test_only_files_of_hub_models_that_a_run_waits_for_are_fetched(run, metric, models, sent):
     waiting_run = request_evaluation(models[OTHER_CAUSAL], metric).run
     LanguageModel.objects.filter(pk=waiting_run.model_id).update(source=LanguageModel.Source.HUB)
