@@ -243,6 +243,14 @@ def test_a_damaged_shard_is_made_again(metric, models):
     assert not Path(default_storage.path(shards.folder)).exists()
 
 
+def test_outputs_that_cannot_be_collected_here_are_waited_for_until_they_are_sent(metric, models):
+    run = request_evaluation(models[CAUSAL], metric).run
+    LanguageModel.objects.filter(pk=run.model_id).update(source=LanguageModel.Source.UPLOADED)
+    model = LanguageModel.objects.get(pk=run.model_id)
+    with pytest.raises(CannotEvaluate, match="its weights are not here, and nobody sent the outputs"):
+        request_evaluation(model, metric)
+
+
 def test_of_two_workers_one_gets_the_run(metric, models):
     run = request_evaluation(models[CAUSAL], metric).run
     first, second = leases.Lease(run), leases.Lease(run)

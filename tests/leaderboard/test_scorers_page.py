@@ -116,6 +116,15 @@ def test_a_calibration_keeps_its_scores_beside_the_labels(living, sentences):
         np.testing.assert_array_equal(scores.values[name], expected)
 
 
+def test_scores_of_other_texts_than_the_set_has_by_now_are_not_shown_beside_them(living):
+    calibrate()
+    row = Calibration.objects.get()
+    texts = artefacts.load(row.evaluation_set.artefact)
+    row.evaluation_set.artefact = artefacts.store(texts.slice(1), row.evaluation_set.kind)
+    with pytest.raises(ValueError, match="its scores are of other texts; make it again"):
+        calibrations.load_calibration_scores(row)
+
+
 def test_a_calibration_measures_disturbed_texts_and_its_speed(living, sentences):
     calibrate()
     row = Calibration.objects.get()
