@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +17,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from huggingface_hub import constants
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -206,6 +207,22 @@ def test_who_may_not_submit_or_has_sent_enough_is_told_so(stage, settings):
     intake.submit(user, "hub", GOOD)
     assert "1 submissions under way" in by_service(user, {**GOOD, "hub_id": "a/b"})["__all__"][0]
     assert by_api(user, GOOD) == {None: by_service(user, GOOD)["__all__"]}
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"), [("SUBMISSIONS_AT_ONCE", "1 submissions under way"), ("SUBMISSIONS_A_DAY", "within a day")]
+)
+def test_limits_are_of_each_sender_and_of_what_is_under_way_or_of_today(db, settings, limit, words):
+    ada, grace = person("ada"), person("grace")
+    submission = Submission.objects.create(submitter=ada, form="hub", payload={}, state="accepted")
+    setattr(settings, limit, 1)
+    with pytest.raises(SubmissionRefused) as refusal:
+        intake.refuse_too_many(ada)
+    assert words in str(refusal.value.problems)
+    intake.refuse_too_many(grace)
+    yesterday = timezone.now() - timedelta(hours=25)
+    Submission.objects.filter(pk=submission.pk).update(state="cancelled", created_at=yesterday, ended_at=yesterday)
+    intake.refuse_too_many(ada)
 
 
 def send(user: User, **values: Any) -> Submission:
