@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from django.urls import reverse
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Run, Standing, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Run, Scoring, Standing, Work
 from leaderboard.models.language_models import Interface
 from leaderboard.rankings.places import place_now
 from leaderboard.rankings.selection import comparable_interface, page_populations
 from leaderboard.services import artefacts, collect
-from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
+from leaderboard.services.evaluate import CannotEvaluate, find_ranked_twin, request_evaluation
 from leaderboard.services.language_models import add_model
 from leaderboard.services.manifest import manifest
 from leaderboard.services.rescore import open_rescoring
@@ -117,6 +117,22 @@ def test_entries_without_weights_are_no_two_interfaces_of_one_model(db):
     )
     assert (raw.location, chat.location) == ("", "")
     assert not raw.twins().exists()
+
+
+def test_a_twin_counts_where_it_has_numbers_of_the_metric_or_waits_for_them(db):
+    metric, other = (metric_of(slug, "profanity") for slug in ("one", "other"))
+    weights = {"source": "hub", "location": "a/b", "revision": "c" * 40, "kind": "causal"}
+    raw, chat = (
+        LanguageModel.objects.create(slug=interface, name=interface, interface=interface, **weights)
+        for interface in Interface
+    )
+    assert find_ranked_twin(chat, metric) is None
+    run = Run.objects.create(model=raw, protocol=metric.protocol)
+    scoring = Scoring.objects.create(run=run, model=raw, metric_version=version_of(metric, "a"))
+    assert find_ranked_twin(chat, metric) == raw
+    assert find_ranked_twin(chat, other) is None
+    Scoring.objects.filter(pk=scoring.pk).update(state=Work.State.FAILED, reason="it broke")
+    assert find_ranked_twin(chat, metric) is None
 
 
 def test_a_version_gets_a_chat_protocol_and_no_other_with_it(db):

@@ -370,6 +370,16 @@ def test_a_drift_that_both_hosts_find_opens_a_version(two_hosts, living, stage):
     assert Rescoring.objects.count() == 1
 
 
+def test_a_host_that_finds_no_drift_the_second_time_disagrees_with_nobody(two_hosts, living):
+    check = check_on(living, two_hosts, "alpha")
+    ControlCheck.objects.filter(pk=check.pk).update(first_host="alpha", first_finding="it moved")
+    look()
+    assert not Incident.objects.filter(key__startswith="disagree:").exists()
+    ControlCheck.objects.filter(pk=check.pk).update(host="beta")
+    look()
+    assert Incident.objects.filter(key=f"disagree:{SLUG}:alpha").exists()
+
+
 @pytest.mark.slow
 def test_two_hosts_that_disagree_open_nothing_and_the_drifting_one_gets_no_work(two_hosts, living, stage):
     drift(stage)
