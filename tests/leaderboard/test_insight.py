@@ -318,8 +318,9 @@ def test_metrics_tell_what_the_database_knows(client, tmp_path, settings):
         with leases.claim(failing):
             raise RuntimeError("a bug")
     done = Scoring.objects.filter(state="done")
-    for place, seconds in enumerate((0.5, 4.0, 30.0)):
+    for place, seconds in enumerate((0.5, 4.0, 30.0, 0.0)):
         Scoring.objects.filter(pk=done.order_by("pk")[place].pk).update(seconds=seconds)
+    timed = done.filter(seconds__gt=0)
     signs_of_life.beat("default@one", ["default"])
     signs_of_life.beat("gpu@one", ["gpu"])
     Worker.objects.filter(name="gpu@one").update(beat_at=timezone.now() - timedelta(minutes=5))
@@ -334,12 +335,13 @@ def test_metrics_tell_what_the_database_knows(client, tmp_path, settings):
     assert found[key("plumbline_workers", queue="default")] == 1
     assert found[key("plumbline_workers", queue="gpu")] == 0
     assert found[key("plumbline_checks_total", metric=living.SLUG, verdict="drifted")] == 1
-    assert found[key("plumbline_scoring_seconds_bucket", le="1.0")] == 1 + done.filter(seconds__lt=0.4).count()
-    assert found[key("plumbline_scoring_seconds_bucket", le="+Inf")] == found["plumbline_scoring_seconds_count"]
+    assert found["plumbline_lease_age_seconds"] == 0, "nothing runs"
+    assert found[key("plumbline_scoring_seconds_bucket", le="1.0")] == 1, "without what took no time, as it was kept"
+    assert found[key("plumbline_scoring_seconds_bucket", le="+Inf")] == found["plumbline_scoring_seconds_count"] == 3
     assert found["plumbline_scoring_seconds_sum"] == pytest.approx(sum(done.values_list("seconds", flat=True)))
-    assert found[key("plumbline_texts_total", kind="scoring")] == sum(done.values_list("done", flat=True))
+    assert found[key("plumbline_texts_total", kind="scoring")] == sum(timed.values_list("done", flat=True))
     assert found[key("plumbline_texts_per_second", kind="scoring")] == pytest.approx(
-        sum(done.values_list("done", flat=True)) / sum(done.values_list("seconds", flat=True))
+        sum(timed.values_list("done", flat=True)) / sum(done.values_list("seconds", flat=True))
     )
     ended = ControlCheck.objects.latest("finished_at").finished_at.timestamp()
     assert found[key("plumbline_last_check_timestamp_seconds", metric=living.SLUG)] == pytest.approx(ended)

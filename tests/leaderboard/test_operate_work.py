@@ -243,7 +243,8 @@ def test_workers_say_what_they_are_at_and_silent_ones_are_counted(monkeypatch, r
     fleet = workers.look()
     assert fleet.workers[0].doing == [f"scoring {scoring.pk}: {scoring}", "sweep"]
     assert fleet.unattended == ["gpu", "readings", "downloads"]
-    assert (fleet.queues[1].running, fleet.queues[1].silent) == (1, 1)
+    queue = fleet.queues[1]
+    assert (queue.waiting, queue.running, queue.silent) == (1, 1, 1)
 
 
 def test_a_worker_that_was_sent_for_one_entry_and_took_another_is_at_the_other(monkeypatch, rescored):
