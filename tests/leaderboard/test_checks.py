@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from django.core.files.storage import default_storage
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
@@ -275,6 +276,7 @@ def test_what_a_scorer_answered_is_not_kept_beyond_the_scoring(living, settings)
     replies.mkdir(parents=True)
     deliver(scoring)
     assert not replies.exists()
+    assert not Path(default_storage.path(f"shards/scoring-{scoring.pk}")).exists()
 
 
 def test_a_check_of_which_nobody_knows_when_it_ended_is_none_of_the_recent_ones(living):

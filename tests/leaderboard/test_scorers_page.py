@@ -229,6 +229,7 @@ def test_what_a_scorer_answered_is_not_kept_beyond_the_calibration(living, setti
     replies.mkdir(parents=True)
     tasks.calibrate_scorer(row.pk)
     assert not replies.exists()
+    assert not Path(default_storage.path(f"shards/calibration-{row.pk}")).exists()
 
 
 @pytest.mark.slow

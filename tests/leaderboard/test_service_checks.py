@@ -17,6 +17,7 @@ from leaderboard.services import served as served_services
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.served import open_successor
 from scoring.drift import services as watch
+from scoring.refusals import Refused
 from scoring.served import transport
 from scoring.served.control import SHA256, build_control_openings, build_control_sentences
 from tests.leaderboard.conftest import finish
@@ -160,6 +161,8 @@ def test_an_opening_answered_otherwise_twice_is_a_change_that_everybody_is_told(
     assert service.model.service_changed_at
     event = AuditEvent.objects.get(verb="find service change", subject=f"model {served.slug}")
     assert (event.detail["revision"], event.detail["to"]) == (service.successor.revision, service.successor.slug)
+    with pytest.raises(Refused, match="no longer what its server serves: check the revision that came after it"):
+        service_checks.request_service_check(service.model, ServiceCheck.Trigger.MANUAL)
     page = client.get(served.get_absolute_url()).content.decode()
     assert "No longer reproducible" in page
     assert service.successor.get_absolute_url() in page

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -197,6 +198,7 @@ def test_what_the_successor_answered_is_not_kept_beyond_the_comparison(metric, s
     replies.mkdir(parents=True)
     tasks.compare_successor(row.pk)
     assert not replies.exists()
+    assert not Path(default_storage.path(f"shards/succession-{row.pk}")).exists()
 
 
 @pytest.mark.slow
