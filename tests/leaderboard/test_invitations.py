@@ -102,6 +102,14 @@ def test_an_invitation_for_an_address_is_good_for_that_one_alone(client):
     assert sign_up(client).status_code == 302
 
 
+def test_an_invitation_is_used_up_alone_and_no_other_stands_in_for_it():
+    (first, _), (second, _) = invited(), invited()
+    use_invitation(first.pk, User.objects.create_user("ada", "ada@example.org"))
+    with pytest.raises(Refused):
+        use_invitation(first.pk, User.objects.create_user("eve", "eve@example.org"))
+    assert list(Invitation.objects.open()) == [second]
+
+
 def test_a_failed_attempt_does_not_use_an_invitation_up(client):
     _, path = invited()
     client.get(path)
