@@ -30,12 +30,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.management.commands import backup as backup_command
+from leaderboard.management.commands import restore as restore_command
 from leaderboard.models import Artefact, Backup, Incident, MetricVersion, Release, StorageMark, Submission
 from leaderboard.operations.alerts import look
 from leaderboard.operations.backups import making, restoring, sets
 from leaderboard.operations.backups.encryption import Plain, WrongKey, cipher_called, cipher_for
 from leaderboard.operations.backups.places import BackupPlace, open_place
-from leaderboard.operations.backups.verifying import scratch_database, verify_set
+from leaderboard.operations.backups.verifying import TrialRestore, scratch_database, verify_set
 from leaderboard.services import artefacts, storage_marks
 from leaderboard.services.backup_state import describe_problem
 from leaderboard.services.publish import publish_standings
@@ -278,6 +279,54 @@ def test_a_set_that_anybody_can_read_follows_an_encrypted_one_only_where_it_is_m
         call_command("backup", folder, "--plain", "--recipient", recipient)
     call_command("backup", folder, "--plain")
     assert [envelope.encryption for envelope in sets.list_sets(place)[0]] == ["", "age"]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_backup_says_how_many_files_are_lost_where_some_are(version: MetricVersion, tmp_path: Path, is_lost: bool):
+    path = Path(default_storage.path(version.scorings.first().artefact.storage_name))
+    content = path.read_bytes()
+    if is_lost:
+        path.unlink()
+    out = StringIO()
+    call_command("backup", str(tmp_path / "backups"), "--plain", stdout=out)
+    path.write_bytes(content)
+    words = "1 files that the database mentions are lost on the storage: see /operate/files/"
+    assert (words in out.getvalue()) == is_lost
+
+
+def test_a_trial_says_what_differs_and_fails_or_what_it_counted(place: BackupPlace, monkeypatch: pytest.MonkeyPatch):
+    trials = iter([TrialRestore("one", {"entries": 4, "drifts": 0}, ()), TrialRestore("two", {}, ("a rank moved",))])
+    monkeypatch.setattr(backup_command, "verify_set", lambda *_: next(trials))
+    out = StringIO()
+    call_command("backup", place.label, "--verify", stdout=out)
+    assert out.getvalue() == "set one restores, and nothing differs: 4 entries\n"
+    with pytest.raises(CommandError, match="set two: 1 differences"):
+        call_command("backup", place.label, "--verify", stdout=out)
+    assert out.getvalue().endswith("a rank moved\n")
+
+
+@pytest.mark.parametrize("is_odd", [False, True])
+def test_a_restore_says_what_was_odd_about_a_set_where_something_was(
+    place: BackupPlace, monkeypatch: pytest.MonkeyPatch, is_odd: bool
+):
+    restoration = restoring.Restoration(9, 8, 70, 3 * is_odd, ("ab/lost",) * is_odd, 2 * is_odd)
+    chosen_set = SimpleNamespace(envelope=SimpleNamespace(name="of-monday", code="0.9"))
+    monkeypatch.setattr(restore_command, "open_set", lambda *_: chosen_set)
+    monkeypatch.setattr(restore_command, "restore", lambda *_: restoration)
+    monkeypatch.setattr(restore_command.Command, "check_target", lambda *_: None)
+    out = StringIO()
+    call_command("restore", place.label, stdout=out)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "restored set of-monday: 70 rows, 9 files (8 of them fetched)"
+    assert [line.partition(":")[0] for line in lines[1:-1]] == is_odd * [
+        "it was of release 0.9",
+        "1 files were lost before the backup",
+        "the storage holds 2 files that the set does not know",
+    ]
+    out = StringIO()
+    call_command("restore", place.label, "--json", stdout=out)
+    answer = json.loads(out.getvalue())
+    assert (answer["set"], answer["files"], answer["fetched"], answer["rows"]) == ("of-monday", 9, 8, 70)
 
 
 class EndOfWaiting(Exception):
