@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection
+from django.db import IntegrityError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -489,6 +490,19 @@ def test_a_file_waits_for_what_the_board_lost_and_is_neither_refused_nor_deleted
         waits.refresh_from_db()
         assert (submission.state, waits.state, waits.attempts) == (Submission.State.CHECKING, Work.State.QUEUED, 0)
         assert default_storage.exists(submission.upload.name)
+    assert rank(submission).model.standings.exists()
+
+
+@pytest.mark.slow
+def test_a_file_whose_model_was_entered_meanwhile_is_read_once_more(prompts, monkeypatch):
+    submission = send([TOXICITY], json_lines(continued()))
+    with nothing_is_left_but_uploads(), monkeypatch.context() as patch:
+        patch.setattr(reading, "_accept", Mock(side_effect=IntegrityError))
+        read_all()
+    waits = Reading.objects.get()
+    assert (waits.state, waits.attempts) == (Work.State.QUEUED, 0)
+    assert default_storage.exists(submission.upload.name)
+    Reading.objects.update(not_before=None)
     assert rank(submission).model.standings.exists()
 
 
