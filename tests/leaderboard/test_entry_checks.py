@@ -267,9 +267,9 @@ def test_an_entry_is_compared_with_the_others_of_its_kind_that_are_ranked(scorin
     other = Scoring.objects.get(model__name=OTHER_CAUSAL, metric_version=scoring.metric_version)
     LanguageModel.objects.filter(pk=other.model_id).update(parameters=4321)
     values = dict(other.results.filter(slice="average").values_list("measure", "value"))
-    expected = (values["likelihood_auc"], 4321, values[entry_checks.LOG_PERPLEXITY])
+    row = (values["likelihood_auc"], 4321, values[entry_checks.LOG_PERPLEXITY])
     change(other)
-    assert entry_checks.others_of(scoring, "likelihood_auc", "average") == [expected] * count
+    assert entry_checks.others_of(scoring, "likelihood_auc", "average") == [row] * count
 
 
 @pytest.mark.parametrize(("is_asked_by_chat", "count"), [(False, 1), (True, 0)])

@@ -432,10 +432,10 @@ def other_version(tmp_path, version) -> MetricVersion:
 
 
 def test_the_texts_of_one_opening_are_not_those_of_another(version, other_version):
-    waiting = Opening.objects.create(metric_version=other_version, wanted=1, fingerprint="0" * 64)
+    other_opening = Opening.objects.create(metric_version=other_version, wanted=1, fingerprint="0" * 64)
     ensure_control_set(version)
-    waiting.refresh_from_db()
-    assert waiting.items is None
+    other_opening.refresh_from_db()
+    assert other_opening.items is None
 
 
 @pytest.mark.parametrize(

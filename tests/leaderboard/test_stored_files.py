@@ -347,11 +347,11 @@ def test_ranges_stay_as_they_were_where_the_texts_are_lost(scoring, path_of):
     version = scoring.metric_version
     ranks = Standing.objects.filter(metric_version=version).order_by("measure", "slice", "population", "model")
     columns = ("measure", "slice", "population", "model", "rank", "rank_low", "rank_high")
-    before = list(ranks.values_list(*columns))
+    rows = list(ranks.values_list(*columns))
     path_of(version.protocol.evaluation_set.artefact).unlink()
     publish_standings(version)
-    assert list(ranks.values_list(*columns)) == before
-    assert any(rank_low for *_, rank_low, _ in before)
+    assert list(ranks.values_list(*columns)) == rows
+    assert any(rank_low for *_, rank_low, _ in rows)
 
 
 @pytest.mark.slow

@@ -178,11 +178,11 @@ def test_published_scores_are_those_of_the_metrics_own_prompts_else_of_the_most_
         Artefact.objects.create(sha256=f"{number:064x}", kind="scores", rows=number, size=1, schema_version=1)
         for number in (1, 2, 3)
     ]
-    few, many, lost = (
+    few, many, missing_set = (
         EvaluationSet.objects.create(slug=slug, title=slug, kind=own.kind, artefact=file, prompt_scores=file)
         for slug, file in zip(("few", "many", "lost"), files, strict=True)
     )
-    Artefact.objects.filter(pk=lost.artefact_id).update(state=Artefact.State.MISSING)
+    Artefact.objects.filter(pk=missing_set.artefact_id).update(state=Artefact.State.MISSING)
     assert find_published_set(metric) == own
     EvaluationSet.objects.filter(pk=own.pk).update(prompt_scores=None)
     assert find_published_set(metric) == many

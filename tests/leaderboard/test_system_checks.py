@@ -116,8 +116,8 @@ def test_where_a_required_protection_is_missing_nothing_is_read(settings, monkey
     path = tmp_path / "sent"
     path.write_bytes(b"{}")
     settings.CAGE = "required"
-    lacking = Protection("network", "No network", False, "the kernel is too old")
-    monkeypatch.setattr(supervisor, "missing_protections", lambda _protections: [lacking])
+    protection = Protection("network", "No network", False, "the kernel is too old")
+    monkeypatch.setattr(supervisor, "missing_protections", lambda _protections: [protection])
     with pytest.raises(CageUnavailable, match="this host lacks protections that CAGE=required"):
         READERS[name](path)
 
