@@ -433,4 +433,5 @@ class Scoring(Work):
 def is_unranked(scoring: str = "") -> Q:
     """Return the condition for scorings that lack too many scores. scoring: the lookup prefix, as in `scoring__`."""
     limit = F(f"{scoring}texts") * F(f"{scoring}metric_version__most_missing")
-    return Q(**{f"{scoring}texts_missing__gt": limit})
+    has_limit = {f"{scoring}metric_version__most_missing__isnull": False}  # or it could not be negated
+    return Q(**has_limit, **{f"{scoring}texts_missing__gt": limit})

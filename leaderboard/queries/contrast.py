@@ -13,6 +13,8 @@ from scoring.metrics.measures import Measure
 from scoring.statistics.differences import PairedDifference, holm_over
 from scoring.statistics.ranks import ALPHA
 
+OTHER_QUANTITIES = "likelihoods of models of two kinds are different quantities"
+
 
 @dataclass(frozen=True, slots=True)
 class MetricContrast:
@@ -91,6 +93,8 @@ def _row(
     first, second = (entry.scored for entry in comparison.entries)
     if first is None or second is None:
         return None
+    if version.metric.formula.by_kind and models[0].kind != models[1].kind:
+        return MetricContrast(version, measure, name, (first, second), None, OTHER_QUANTITIES)
     (pair,) = comparison.pairs
     difference = pair.found
     if difference and pair.first.model != models[0]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.models import LanguageModel, MetricVersion, Result, Work, is_listed
+from leaderboard.models import LanguageModel, MetricVersion, Result, Work, is_unranked, not_held, ranked_now
 from scoring.metrics.formulas import MEASURES, slice_label, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.statistics.correlations import Correlation, pearson
@@ -64,11 +64,14 @@ def is_grid(widths: Iterable[set[int]]) -> bool:
 def size_grids(family: str) -> list[SizeGrid]:
     """Every measure of the family under current versions, on the first slice that makes a grid; in one query.
 
-    Where that is of an attribute, on the other parts of the attribute too, such as the benchmarks of a perplexity.
+    Without entries that are in no ranking: withdrawn, held back, or of too few scores. Where the slice is of an
+    attribute, on the other parts of the attribute too, such as the benchmarks of a perplexity.
     """
     results = (
         Result.objects.filter(
-            is_listed("scoring__model__"),
+            ranked_now("scoring__model__"),
+            not_held("scoring__"),
+            ~is_unranked("scoring__"),
             scoring__model__family=family,
             scoring__model__layers__isnull=False,
             scoring__model__hidden_size__isnull=False,

@@ -74,7 +74,7 @@ def ranked_keys(metrics: Iterable[Metric]) -> set[str]:
 def read_demographic(metrics: Sequence[Metric], name: str) -> list[DemographicPart]:
     """What the current versions say of the demographic, in three queries; nothing where none ranks it."""
     versions = versions_of_demographics(metrics)
-    standings = Standing.objects.filter(slice=name, metric_version__in=versions).order_by()
+    standings = Standing.objects.filter(is_listed("model__"), slice=name, metric_version__in=versions).order_by()
     sizes: dict[tuple[int, str], dict[str, int]] = {}
     counts = standings.values_list("metric_version", "measure", "population").annotate(Count("pk"))
     for version, key, population, count in counts:

@@ -341,9 +341,9 @@ def summary(comparison: VersionChanges, digits: int) -> list[str]:
         sentences.append(
             f"A value changed by {mean:.{digits + 1}f} on average; most did that of {largest.model}, by {most}."
         )
-    if record.kendall.value is not None:
+    if record.share_alike is not None:
         sentences.append(
-            f"Of two models, both versions say the same about which is better in {50 * (1 + record.kendall.value):.0f} "
+            f"Of two models, both versions say the same about which is better in {100 * record.share_alike:.0f} "
             f"of 100 cases: Kendall's tau of the two orders {coefficient(record.kendall)}, Spearman's rho "
             f"{coefficient(record.spearman)}."
         )

@@ -23,6 +23,7 @@ from leaderboard.rankings.digits import PrintedNumber, digits_of, print_value
 from scoring.drift import MeasureChange
 from scoring.metrics import formulas
 from scoring.metrics.formulas import MEASURES
+from scoring.statistics.ranks import ALPHA
 
 Item = TypeVar("Item")
 register = template.Library()
@@ -69,11 +70,16 @@ def end(value: float) -> str:
 
 @register.filter
 def p(value: float | None) -> str:
-    """A probability with two digits, as in 0.37 or 0.021; "< 0.001" for what is smaller; empty where there is none."""
+    """A probability with two digits, as in 0.37 or 0.021; "< 0.001" for what is smaller; empty where there is none.
+
+    What two digits would round to 0.05 has three, as in 0.0496: it is on one side of what is told apart.
+    """
     if value is None:
         return ""
     if value < 0.001:
         return "< 0.001"
+    if round(value, 2) == ALPHA:
+        return f"{value:.3g}"
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 

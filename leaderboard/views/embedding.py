@@ -88,6 +88,8 @@ def choice_at(request: HttpRequest, url: str) -> RankingChoice:
         raise Http404(f"url = {url[:200]!r} is not a ranking of this board: use {address}?metric=...")
     page_request = HttpRequest()
     page_request.GET = QueryDict(parts.query)
+    if any("\0" in value for values in page_request.GET.lists() for value in (values[0], *values[1])):
+        raise Http404(f"url = {url[:200]!r} holds a NUL character: leave %00 out")
     return parse(page_request, metrics_with_versions())
 
 

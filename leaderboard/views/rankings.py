@@ -195,7 +195,7 @@ def refuse_absent(filters: Filters, tables: list[Ranking]) -> None:
         if not value or (value == UNKNOWN and name != "family"):
             continue
         is_present = any(value in getattr(table.choices, plural) for table in tables)
-        if not is_present and not LanguageModel.objects.filter(**{name: value}).exists():
+        if not is_present and not LanguageModel.objects.listed().filter(**{name: value}).exists():
             raise Http404(f"{name} = {value[:MOST_SHOWN]!r} does not exist here")
 
 

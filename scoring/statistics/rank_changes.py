@@ -93,6 +93,23 @@ class RankChanges:
         """Spearman's rho of the two orders."""
         return _compare_orders(spearman, *(order.tobytes() for order in self.orders))
 
+    @cached_property
+    def share_alike(self) -> float | None:
+        """The share of pairs of models of which both orders say the same: which is better, or neither.
+
+        From Kendall's tau-b (C - D) / sqrt((n - a) (n - b)) of n pairs, of which a and b are tied in an order and c in
+        both: C of the others are ordered alike, D not, and C + D = n - a - b + c. None without a tau.
+        """
+        if self.kendall.value is None:
+            return None
+        pairs = math.comb(len(self.models), 2)
+        first, second, both = (
+            int(sum(math.comb(count, 2) for count in np.unique(orders, axis=1, return_counts=True)[1].tolist()))
+            for orders in (self.orders[0][None], self.orders[1][None], np.array(self.orders))
+        )
+        excess = self.kendall.value * math.sqrt((pairs - first) * (pairs - second))
+        return (round((pairs - first - second + both + excess) / 2) + both) / pairs
+
     @property
     def changed_ranks(self) -> int:
         """The number of models whose rank among the models of both boards differs."""

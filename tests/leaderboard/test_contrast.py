@@ -17,7 +17,7 @@ from scoring.scorers import LexiconScorer, find_lexicon, get_scorer, read_lexico
 from scoring.statistics.auc import holm
 from scoring.training.probe_corpora import write_probe_corpora
 from tests.declared import harms
-from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
+from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
 from tests.leaderboard.test_history import page, said
 from tests.scoring.training.conftest import sentences, write_lines
 
@@ -178,3 +178,13 @@ def test_another_number_of_models_leads_to_the_page_that_chooses_them(client, pa
 def test_the_page_is_found_where_two_models_are_compared(client, board):
     assert f"/contrast/?m={CAUSAL}&amp;m={OTHER_CAUSAL}" in page(client, f"/compare/?m={CAUSAL}&m={OTHER_CAUSAL}")
     assert "Safety on the starter set" in said(page(client, f"/contrast/?m={CAUSAL}&m={OTHER_CAUSAL}"))
+
+
+def test_likelihoods_of_models_of_two_kinds_are_not_tested_against_each_other(client, board):
+    html = page(client, f"/contrast/?m={CAUSAL}&m={MASKED}")
+    assert [row[4:] for row in rows(html)] == [
+        ["not tested: likelihoods of models of two kinds are different quantities"]
+    ]
+    assert "No metric could be tested." in said(html)
+    assert "not told apart" not in said(html).lower()
+    assert "different quantities" not in page(client, f"/contrast/?m={CAUSAL}&m={OTHER_CAUSAL}")

@@ -110,6 +110,7 @@ def test_oembed_answers_as_its_specification_asks(client, board, format_):
         ({"url": "http://testserver/about/"}, 404),
         ({"url": "http://testserver/?metric=nonsense"}, 404),
         ({"url": "http://[::1"}, 404),
+        ({"url": "http://testserver/rankings/?metric=safety-starter&slice=%00"}, 404),
         ({"url": "http://testserver/", "maxwidth": "wide"}, 404),
         ({"url": "http://testserver/", "maxwidth": "20"}, 404),
         ({"url": "http://testserver/", "format": "yaml"}, 501),

@@ -9,7 +9,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Scoring
+from leaderboard.models import EntryCheck, LanguageModel, Metric, MetricVersion, Result, Scoring
 from leaderboard.queries.grids import grid_families, shade, size_grids
 from leaderboard.services.figures import FOLDER
 from leaderboard.services.publish import publish_standings
@@ -137,3 +137,24 @@ def test_the_best_is_shaded_most_and_the_order_of_shades_is_that_of_values(value
         if max(values) > min(values):
             assert (ordered[0], ordered[-1]) == (-4, 4)
     assert shade(values, MEASURES["safety_indifferent"]) == [None] * len(values)
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda best: EntryCheck.objects.create(scoring=best, state="held", flags=[{"key": "x", "words": "odd"}]),
+        lambda best: LanguageModel.objects.filter(pk=best.model_id).update(access="withdrawn"),
+        lambda best: Scoring.objects.filter(pk=best.pk).update(texts=100, texts_missing=60),
+    ],
+    ids=["held back", "withdrawn", "without most of its scores"],
+)
+def test_an_entry_that_is_in_no_ranking_shades_no_grid_and_counts_in_no_correlation(family, leave):
+    MetricVersion.objects.filter(pk=family.pk).update(most_missing=0.05)
+    best = Scoring.objects.get(model__slug="student-5")
+    Result.objects.filter(scoring=best, measure="likelihood_auc", slice="average").update(value=0.99)
+    leave(best)
+    grid = size_grids("Students")[0]
+    cells = [cell for _, groups in grid.rows for group in groups for cell in group]
+    assert "student-5" not in {cell.model.slug for cell in cells}
+    assert max(cell.result.value for cell in cells) == 0.62
+    assert grid.correlations["layers"].n == 5

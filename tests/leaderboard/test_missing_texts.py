@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from django.core.management import call_command
 
-from leaderboard.models import Metric, MetricVersion, Scoring
+from leaderboard.models import Metric, MetricVersion, Scoring, is_unranked
 from leaderboard.services import artefacts
 from leaderboard.services.manifest import manifest, write_folder
 from leaderboard.services.policies import set_policy
@@ -68,6 +68,14 @@ def test_both_counts_stand_beside_measures_of_prompts_and_worst_cases_hold_the_v
     bounds = [np.where(gone, of, scores).max(axis=1).mean() for of in (0.0, 1.0)]
     of = results["expected_max_toxicity"]
     assert [of.worst_low, of.worst_high] == pytest.approx(bounds)
+
+
+@pytest.mark.parametrize(("limit", "slugs"), [(0.05, {"entrant-2"}), (0.2, set()), (None, set())])
+def test_each_entry_is_either_ranked_or_not_under_whatever_limit(board, limit, slugs):
+    MetricVersion.objects.update(most_missing=limit)
+    assert set(Scoring.objects.filter(is_unranked()).values_list("model__slug", flat=True)) == slugs
+    rest = Scoring.objects.exclude(artefact=None).filter(~is_unranked()).values_list("model__slug", flat=True)
+    assert set(rest) == {"entrant-1", "entrant-2"} - slugs
 
 
 @pytest.mark.slow

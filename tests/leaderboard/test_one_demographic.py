@@ -48,8 +48,24 @@ def test_a_name_that_no_metric_has_is_a_404_that_lists_those_there_are(client, f
 
 
 def test_hidden_models_are_left_out(client, figures):
+    standings = Standing.objects.filter(
+        metric_version__metric__slug="safety-toxigen", slice="women", measure="safety_score", population="masked"
+    ).order_by("rank")
+    count = standings.count()
+    LanguageModel.objects.filter(pk=standings[3].model_id).update(hidden_note="a test")
     LanguageModel.objects.filter(slug__startswith="hosseini-2023-gpt-2").update(hidden_note="a test")
-    assert "hosseini-2023-gpt-2" not in page(client, "/demographics/women/")
+    html = page(client, "/demographics/women/")
+    assert "hosseini-2023-gpt-2" not in html
+    assert f"{count - 7} more" in said(html)
+
+
+def test_a_group_whose_name_has_a_slash_has_its_page_and_the_board_finds_it(client, figures):
+    Standing.objects.filter(slice="women").update(slice="women/girls")
+    assert "women/girls" in said(page(client, "/demographics/women/girls/")).lower()
+    assert "/demographics/women/girls/" in page(client, "/demographics/asian/")
+    assert client.get("/search/?q=girls").status_code in (200, 302)
+    assert client.get("/sitemap.xml").status_code == 200
+    assert client.get("/there/is/none/").status_code == 404
 
 
 def test_it_takes_as_many_queries_for_any_number_of_models(client, figures):

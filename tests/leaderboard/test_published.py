@@ -149,14 +149,14 @@ def test_a_ranking_is_the_same_however_many_of_its_rows_are_written_at_once(db, 
 
 
 def test_ranges_are_made_where_all_is_known_of_the_entries_that_were_read():
-    joint = np.diag([1e-4, 1e-4, np.nan, 1e-4])
-    joint[2], joint[:, 2] = np.nan, np.nan
+    moves = np.eye(4) / 100
+    moves[2] = np.nan
     values, numbers = np.array([0.9, 0.5, 0.7, 0.1]), [0, 1, 2, 3]
-    assert [(one.rank, one.low, one.high) for one in publish.ranked_among(values, joint, numbers, "higher", {2})] == [
+    assert [(one.rank, one.low, one.high) for one in publish.ranked_among(values, moves, numbers, "higher", {2})] == [
         (1, 1, 2), (3, 2, 3), (2, 1, 4), (4, 3, 4)
     ]  # fmt: skip
     for unread_numbers in ((), {1}):
-        rows = publish.ranked_among(values, joint, numbers, "higher", unread_numbers)
+        rows = publish.ranked_among(values, moves, numbers, "higher", unread_numbers)
         assert [(one.rank, one.low, one.high) for one in rows] == [(rank, None, None) for rank in (1, 3, 2, 4)]
 
 

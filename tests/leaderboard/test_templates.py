@@ -65,6 +65,23 @@ def test_what_is_counted_agrees_with_its_number(number: int, noun: str, words: s
     assert counted(number, noun) == words
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (0.0004, "&lt; 0.001"),
+        (0.021, "0.021"),
+        (0.0496, "0.0496"),
+        (0.0504, "0.0504"),
+        (0.0561, "0.056"),
+        (0.372, "0.37"),
+        (1.0, "1.00"),
+    ],
+)
+def test_a_p_value_is_never_rounded_onto_or_across_what_tells_apart(value: float | None, text: str):
+    assert Template("{% load board %}{{ value|p }}").render(Context({"value": value})) == text
+
+
 def test_a_line_of_provenance_says_version_status_and_origin():
     versions = [
         MetricVersion(number=2, provenance="measured", status="current", published_at=datetime(2024, 5, 6, tzinfo=UTC)),

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +229,25 @@ def test_the_record_is_json_with_the_numbers_of_the_record(before, after, direct
     assert read["n_models"] == len(read["models"]) == len(before.keys() & after.keys())
     assert all(of["change"] == of["from_rank"] - of["to_rank"] for of in read["models"])
     assert [of["model"] for of in read["only_after"]] == [of.model for of in found.only_after]
+
+
+@given(boards, boards, directions)
+def test_the_share_of_pairs_that_both_boards_order_alike_is_counted_pair_by_pair(before, after, direction):
+    record = rank_changes(entries(before), entries(after), direction)
+    sign = np.sign
+    alike = [
+        sign(before[one] - before[other]) == sign(after[one] - after[other])
+        for one, other in combinations(sorted(before.keys() & after.keys()), 2)
+    ]
+    if record.kendall.value is None:
+        assert record.share_alike is None
+    else:
+        assert record.share_alike == pytest.approx(sum(alike) / len(alike), abs=1e-12)
+
+
+def test_models_that_were_tied_before_are_not_ordered_alike():
+    before, after = dict(zip("abcde", (1.0, 1, 1, 1, 2), strict=True)), dict(zip("abcde", range(1, 6), strict=True))
+    assert rank_changes(entries(before), entries(after), "lower").share_alike == 0.4
 
 
 pairs = st.lists(st.tuples(st.integers(-6, 6), st.integers(-6, 6)), min_size=2, max_size=40)
