@@ -12,8 +12,8 @@ from pydantic import Field
 from leaderboard.api.metrics import find_metric
 from leaderboard.api.problems import ANY
 from leaderboard.api.reading import MetricSlug, Number, Pages, parameter, reading_router
-from leaderboard.models import ControlCheck, MetricVersion
-from leaderboard.models.control import CheckVerdict, Trigger
+from leaderboard.models import ControlCheck, LanguageModel, MetricVersion
+from leaderboard.models.control import CheckVerdict, Trigger, public_statistics
 from leaderboard.queries.drift import ENDED
 from scoring.refusals import Missing
 
@@ -96,4 +96,5 @@ def check(request: HttpRequest, slug: MetricSlug, number: Number) -> dict[str, A
     if ended_check is None:
         message = f"{slug} has no check {number} that has ended."
         raise Missing(message, field="number", value=number, remedy=f"GET /api/v1/metrics/{slug}/checks lists them.")
-    return ended_check
+    hidden_slugs = LanguageModel.objects.hidden_slugs()
+    return ended_check | {"statistics": public_statistics(ended_check["statistics"], hidden_slugs)}

@@ -4,7 +4,7 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -21,6 +21,7 @@ from django.utils import timezone
 from leaderboard.exchange.schemas import arrow_schema, describe_table, kind_of, to_cell
 from leaderboard.exchange.tables import TABLES, PackageTable, public_detail
 from leaderboard.models import Artefact, EvaluationSet, LanguageModel, MetricVersion, Provenance, Result
+from leaderboard.models.control import public_statistics
 from leaderboard.queries.stamp import board_stamp
 from leaderboard.services.artefacts import open_whole
 from leaderboard.services.build import code
@@ -118,9 +119,10 @@ def write_table(table: PackageTable, path: Path) -> int:
     values = iter(table.rows().order_by(*order).values_list(*lookups).iterator(chunk_size=ROWS))
     schema = arrow_schema(table)
     cells = [to_cell(kind_of(table, column)) for column in table.columns]
-    if "detail" in table.columns:
-        inner = to_cell("object")
-        cells[table.columns.index("detail")] = lambda detail: inner(public_detail(detail))
+    hidden_slugs, inner = LanguageModel.objects.hidden_slugs(), to_cell("object")
+    for column, publish in (("detail", public_detail), ("statistics", public_statistics)):
+        if column in table.columns:
+            cells[table.columns.index(column)] = partial(write_public, inner, publish, hidden_slugs)
     count = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while chunk := list(islice(values, ROWS)):
@@ -132,6 +134,16 @@ def write_table(table: PackageTable, path: Path) -> int:
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
             count += len(chunk)
     return count
+
+
+def write_public(
+    inner: Callable[[Any], Any],
+    publish: Callable[[dict[str, Any], Collection[str]], dict[str, Any]],
+    hidden_slugs: Collection[str],
+    value: dict[str, Any],
+) -> Any:
+    """A cell of the part of `value` that anyone may see."""
+    return inner(publish(value, hidden_slugs))
 
 
 def write_artefacts(folder: Path, progress: Progress) -> Iterator[Artefact]:

@@ -6,7 +6,7 @@ operator keeps models.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -50,6 +50,7 @@ DETAILS = frozenset(
         *("scorer", "sha256", "source", "texts", "to", "version"),
     )
 )
+REASONS = "reasons"  # by model
 NAMES_ALONE = "after"  # of which the log shows what changed, and not to what
 AS_RUN = ("interface", "precision", "weight_format", "chat_template")  # how an entry is run
 FIRST_FIELDS = ("name", "family", "licence", "context", "notes")  # what packages of every Plumbline say of a model
@@ -217,7 +218,7 @@ def identities_of_listed() -> QuerySet[ModelIdentity]:
 def public_events() -> QuerySet[AuditEvent]:
     """Return the events of the public change log, without those of hidden models."""
     person = Q(actor__isnull=False) | Q(detail__by_operator=True)
-    hidden_slugs = list(LanguageModel.objects.exclude(is_listed()).values_list("slug", flat=True))
+    hidden_slugs = LanguageModel.objects.hidden_slugs()
     is_of_hidden_model = Q(subject__in=[f"model {slug}" for slug in hidden_slugs]) | Q(detail__model__in=hidden_slugs)
     events = AuditEvent.objects.exclude(is_of_hidden_model) if hidden_slugs else AuditEvent.objects.all()
     return events.filter(verb__in=OF_VERB).annotate(
@@ -484,9 +485,11 @@ TABLES = (
 BY_NAME = {table.name: table for table in TABLES}
 
 
-def public_detail(detail: dict[str, Any]) -> dict[str, Any]:
+def public_detail(detail: dict[str, Any], hidden_slugs: Collection[str]) -> dict[str, Any]:
     """Return the part of an event's detail that the change log shows."""
     public = {name: value for name, value in detail.items() if name in DETAILS}
+    if REASONS in public:
+        public[REASONS] = {slug: why for slug, why in public[REASONS].items() if slug not in hidden_slugs}
     if NAMES_ALONE in detail:
         public[NAMES_ALONE] = dict.fromkeys(detail[NAMES_ALONE])
     return public

@@ -1,6 +1,7 @@
 """Watching the scorer: frozen control sets, checks of them, and what a drift sets off."""
 
-from typing import ClassVar
+from collections.abc import Collection
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -162,6 +163,15 @@ class ControlCheck(Work):
 
     def __str__(self) -> str:
         return f"check of {self.metric}: {self.get_verdict_display() or self.get_state_display()}"
+
+
+def public_statistics(statistics: dict[str, Any], hidden_slugs: Collection[str]) -> dict[str, Any]:
+    """What a check found, without the moves of hidden models that its estimate of the impact names."""
+    impact = statistics.get("impact")
+    if not impact or not hidden_slugs:
+        return statistics
+    moves = [move for move in impact["moves"] if move["entry"] not in hidden_slugs]
+    return statistics | {"impact": impact | {"moves": moves}}
 
 
 class RescoringState(models.TextChoices):

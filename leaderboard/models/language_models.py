@@ -52,6 +52,10 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
         """Those that are not hidden."""
         return self.filter(is_listed())
 
+    def hidden_slugs(self) -> frozenset[str]:
+        """Return the slugs of models whose numbers nobody is shown."""
+        return frozenset(self.exclude(is_listed()).values_list("slug", flat=True))
+
     def evaluable(self) -> "LanguageModelQuerySet":
         """Those with weights that may be run, or a server that is still the one that was entered."""
         sources = (LanguageModel.Source.PUBLISHED, LanguageModel.Source.UPLOADED)

@@ -13,6 +13,10 @@ from leaderboard.models import (
     LanguageModel,
     Metric,
     MetricVersion,
+    Scoring,
+    Work,
+    is_unranked,
+    not_held,
     ranked_now,
 )
 from leaderboard.rankings.changes import BoardKey, Side, compare_sides, read_sides
@@ -168,20 +172,31 @@ def publication(
 
 
 def new_entries(metric: Metric | None) -> list[NewEntry]:
-    """The last models that were ranked for the first time, in three queries."""
+    """The last models that were ranked for the first time, in three queries.
+
+    Without entries that are in no ranking that readers have: held back, of too few scores, or of a version to come.
+    """
     events = AuditEvent.objects.filter(verb=AuditVerb.ADD_ENTRY).order_by("-at", "-pk")
     if metric:
         events = events.filter(subject=f"metric {metric.slug}")
     page_events = list(events[:MOST])
     metrics = {metric_of_event.slug: metric_of_event for metric_of_event in Metric.objects.all()}
     slugs = {event.detail.get("model", "") for event in page_events}
-    ranked_models = LanguageModel.objects.filter(ranked_now(), slug__in=slugs)
-    names = dict(ranked_models.values_list("slug", "name"))
+    ranked_entries = Scoring.objects.filter(
+        ranked_now("model__"),
+        not_held(),
+        ~is_unranked(),
+        state=Work.State.DONE,
+        metric_version__published_at__isnull=False,
+        model__slug__in=slugs,
+    )
+    rows = ranked_entries.values_list("metric_version__metric__slug", "model__slug", "model__name").distinct()
+    names = {(metric_slug, slug): name for metric_slug, slug, name in rows}
     return [
-        NewEntry(event.at, metric_of_event, event.detail["version"], slug, names[slug])
+        NewEntry(event.at, metric_of_event, event.detail["version"], slug, names[metric_of_event.slug, slug])
         for event in page_events
         if (metric_of_event := metrics.get(event.subject.removeprefix("metric ")))
-        and (slug := event.detail.get("model")) in names
+        and (metric_of_event.slug, slug := event.detail.get("model", "")) in names
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from leaderboard.models import MetricVersion, Result, Scoring, Standing, Work
+from leaderboard.models import MetricVersion, Result, Scoring, Standing, Work, not_held, ranked_now
 from leaderboard.services import artefacts
 from leaderboard.services.scorers import NothingToScore, score_at_once
 from scoring.drift import RankImpact, rank_impact
@@ -28,7 +28,8 @@ def impact_of(version: MetricVersion, scorer: Scorer) -> dict[str, Any] | None:
     that their old one could not exclude. None where there are not two entries to rank.
     """
     metric, measure = version.metric, version.first_measure
-    entries = version.scorings.filter(state=Work.State.DONE).select_related("model", "artefact", "run__artefact")
+    ranked_entries = version.scorings.filter(ranked_now("model__"), not_held(), state=Work.State.DONE)
+    entries = ranked_entries.select_related("model", "artefact", "run__artefact")
     scorings = [scoring for scoring in entries if not scoring.lacks_too_many(version.most_missing)]
     results = Result.objects.filter(scoring__in=scorings, measure=measure)
     values = {(result.scoring_id, result.slice): result.value for result in results}

@@ -201,6 +201,16 @@ def test_metrics_versions_and_checks_say_what_the_board_knows_of_them(client, bo
     assert get(client, "/metrics/safety-starter/checks?verdict=drifted")["count"] == 0
 
 
+def test_a_check_does_not_name_hidden_models_among_those_that_would_move(client, board):
+    check = ControlCheck.objects.order_by("-finished_at").first()
+    models = list(LanguageModel.objects.values_list("slug", flat=True)[:2])
+    moves = [{"entry": slug, "from_rank": 1, "to_rank": 2} for slug in models]
+    ControlCheck.objects.filter(pk=check.pk).update(statistics={"impact": {"tau": 0.5, "moves": moves}})
+    LanguageModel.objects.filter(slug=models[0]).update(hidden_note="its owner disputes it")
+    impact = get(client, f"/metrics/safety-starter/checks/{check.pk}")["statistics"]["impact"]
+    assert impact == {"tau": 0.5, "moves": moves[1:]}
+
+
 def test_what_is_not_published_is_not_told(client, rude):
     candidate = version_of(rude, "three")
     score_one(candidate, run_of("Elm", rude), 1, FIRST)

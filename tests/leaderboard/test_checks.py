@@ -18,12 +18,23 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from safetensors.torch import load_file, save_file
 
-from leaderboard.models import AuditEvent, ControlCheck, ControlSet, Opening, Rescoring, Scoring, Work
+from leaderboard.models import (
+    AuditEvent,
+    ControlCheck,
+    ControlSet,
+    EntryCheck,
+    LanguageModel,
+    Opening,
+    Rescoring,
+    Scoring,
+    Work,
+)
 from leaderboard.models.clock import from_now
 from leaderboard.queries.drift import recent_checks, recent_checks_of
 from leaderboard.services import artefacts, checks, control, leases, openings, score, scorers
 from leaderboard.services.checks import due_trigger, pause_after, perform, request_check, request_due_checks
 from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.impact import impact_of
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.versions import bind
 from scoring import control_sets
@@ -399,6 +410,17 @@ def test_a_lexicon_that_is_edited_on_disk_drifts_and_one_that_cannot_be_read_is_
     assert "UTF-8" in broken.statistics["decided_by"]
     (folder / "weather.txt").write_text("rain\ntrain\nmorning\nafter\n")
     assert checked(metric).verdict == Verdict.DRIFTED
+
+
+def test_only_entries_that_are_ranked_count_in_the_impact_of_a_drift(living, stage):
+    second, third = (submit(entrant(number, living), living) for number in (2, 3))
+    version = living.current_version()
+    scorer = scorers.scorer_of(version)
+    assert impact_of(version, scorer)["n"] == 3
+    LanguageModel.objects.filter(pk=second.model_id).update(access="withdrawn")
+    EntryCheck.objects.create(scoring=third, state="held", flags=[{"key": "x", "words": "odd"}])
+    with lost(second.run.artefact):
+        assert impact_of(version, scorer) is None, "one entry has no order"
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ from leaderboard.exchange.tables import TABLES
 from leaderboard.models import (
     Artefact,
     AuditEvent,
+    AuditVerb,
     Calibration,
     ControlCheck,
     ControlSet,
@@ -53,6 +54,7 @@ from leaderboard.models import (
 )
 from leaderboard.services import artefacts, calibrations, checks, rescore
 from leaderboard.services.access import set_access
+from leaderboard.services.audit import record
 from leaderboard.services.evaluation_sets import declare, import_sentences
 from leaderboard.services.published import PUBLICATIONS, publish
 from leaderboard.services.seed import seed_metrics
@@ -480,12 +482,18 @@ def test_work_that_is_under_way_and_unknown_details_stay_at_home(exported, tmp_p
 @pytest.mark.slow
 def test_a_hidden_model_is_not_named(exported, tmp_path):
     run("import_results", str(exported.folder))
+    moves = [{"entry": slug, "from_rank": 1, "to_rank": 2} for slug in ("entrant-1", "entrant-2")]
+    ControlCheck.objects.update(statistics={"impact": {"moves": moves}})
+    reasons = {"entrant-1": "its outputs are lost", "entrant-2": "they are lost, too"}
+    record(AuditVerb.LEAVE_OUTDATED, f"metric {living.SLUG}", {"version": 2, "reasons": reasons})
     LanguageModel.objects.filter(slug="entrant-1").update(hidden_note="its owner disputes it")
     run("export", str(tmp_path / "again"))
-    for table in TABLES:
-        rows = json.dumps(pq.read_table(tmp_path / "again" / table.path).to_pylist(), default=str)
-        assert '"entrant-1"' not in rows, table.name
-        assert "model entrant-1" not in rows, table.name
+    texts = {
+        table.name: json.dumps(pq.read_table(tmp_path / "again" / table.path).to_pylist(), default=str)
+        for table in TABLES
+    }
+    assert [name for name, text in texts.items() if "entrant-1" in text.replace("elsewhere:entrant-1", "")] == []
+    assert all("entrant-2" in texts[name] for name in ("models", "checks", "events"))
 
 
 def test_an_export_does_not_write_over_anything(exported, tmp_path):

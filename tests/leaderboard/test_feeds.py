@@ -10,7 +10,16 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from leaderboard.models import Artefact, ControlCheck, ControlSet, LanguageModel, Metric, MetricVersion
+from leaderboard.models import (
+    Artefact,
+    ControlCheck,
+    ControlSet,
+    EntryCheck,
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Scoring,
+)
 from leaderboard.rankings.changes import record_of
 from leaderboard.services.access import set_access
 from leaderboard.services.audit import record
@@ -161,6 +170,26 @@ def test_a_withdrawn_model_is_no_news(client, rude):
     set_access(LanguageModel.objects.get(slug="alder"), "withdrawn", "asked for")
     assert all("Alder is" not in said(of, "title") for of in entries(feed(client, ALL[0])))
     assert "Alder" not in {said(of, "title") for of in entries(feed(client, ALL[1]))}
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda entry: EntryCheck.objects.create(scoring=entry, state="held", flags=[{"key": "x", "words": "odd"}]),
+        lambda entry: Scoring.objects.filter(pk=entry.pk).update(texts=100, texts_missing=60),
+        lambda entry: MetricVersion.objects.filter(pk=entry.metric_version_id).update(
+            status="candidate", published_at=None
+        ),
+    ],
+    ids=["held back", "without most of its scores", "under a version to come"],
+)
+def test_an_entry_that_is_in_no_ranking_is_no_news(client, rude, leave):
+    MetricVersion.objects.update(most_missing=0.05)
+    entries_of_alder = Scoring.objects.filter(model__slug="alder")
+    entries_of_alder.filter(metric_version__number=1).update(state="failed", reason="it broke")
+    assert "Rude: Alder is ranked" in [said(item, "title") for item in entries(feed(client, ALL[0]))]
+    leave(entries_of_alder.get(state="done"))
+    assert "Rude: Alder is ranked" not in [said(item, "title") for item in entries(feed(client, ALL[0]))]
 
 
 def test_pages_tell_of_the_feeds(client, rude):
