@@ -370,6 +370,21 @@ def test_mail_goes_to_all_addresses_at_once_and_is_tried_again(board, settings, 
     assert f"{settings.SITE_URL}/operate/" in letter.body
 
 
+def test_a_summary_of_several_lines_is_one_subject(board, settings):
+    settings.ALERT_EMAIL = ["ada@board.example"]
+    incident = Incident.objects.create(
+        key="backup",
+        kind="backup",
+        subject="backup",
+        summary="The backup failed: no route\nto host\n",
+        path="/operate/",
+        opened_at=timezone.now(),
+    )
+    incident.messages.add_alerts(OutboxMessage.Event.OPENED, delivery.receivers())
+    send_due([delivery.ALERTS])
+    assert [letter.subject for letter in mail.outbox] == ["[Plumbline] The backup failed: no route to host"]
+
+
 def test_addresses_of_receivers_stand_neither_in_the_database_nor_in_log_lines(board, receiver, caplog):
     fail(board, 3)
     receiver.status = 500

@@ -84,8 +84,9 @@ def transmit(receiver: str, body: dict[str, Any]) -> None:
 def _mail(body: dict[str, Any]) -> None:
     incident = body["incident"]
     lines = [body["text"], "", f"Since {incident['opened_at']}", incident["url"]]
+    subject = " ".join(body["text"].split())  # a summary quotes reasons and errors, and a header is one line
     try:
-        send_mail(body["text"][:200], "\n".join(lines), None, settings.ALERT_EMAIL)
+        send_mail(subject[:200], "\n".join(lines), None, settings.ALERT_EMAIL)
     except (smtplib.SMTPException, OSError) as error:
         raise NotTaken(f"the mail server: {type(error).__name__}") from error
 
