@@ -161,6 +161,8 @@ def test_only_moderators_decide_and_none_upon_an_entry_of_their_own(scoring, dec
     client.force_login(ada, backend="allauth.account.auth_backends.AuthenticationBackend")
     assert client.post(address, {"reason": "x"}).status_code == 403
     mine = Submission.objects.create(submitter=grace, form="hub", payload={}, state="accepted", model=scoring.model)
+    with pytest.raises(Refused, match="your own"):  # as after a rescoring, whose scorings belong to no submission
+        decide(check, decision, "x", grace)
     mine.scorings.add(scoring)
     with pytest.raises(Refused, match="your own"):
         decide(check, decision, "x", grace)

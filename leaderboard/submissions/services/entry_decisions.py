@@ -3,7 +3,7 @@
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from leaderboard.models import AuditVerb, EntryCheck, MetricVersion
+from leaderboard.models import AuditVerb, EntryCheck, MetricVersion, Submission
 from leaderboard.models.clock import database_now
 from leaderboard.people.services.roles import operates
 from leaderboard.services.audit import record
@@ -48,6 +48,9 @@ def decide(check: EntryCheck, decision: str, reason: str, user: User | None = No
 
 def find_objection(check: EntryCheck, user: User | None) -> str:
     """Say why `user` may not decide; "" if they may. None: the terminal, which may."""
-    if user is None or operates(user) or not check.scoring.submissions.filter(submitter=user).exists():
+    if user is None or operates(user):
+        return ""
+    # The scorings of later versions belong to no submission: the model tells whose entry it is.
+    if not Submission.objects.filter(model=check.scoring.model, submitter=user).exists():
         return ""
     return "This entry is your own: another moderator decides on it."
