@@ -51,7 +51,7 @@ NEWS_STATES = (
 
 class SubmissionQuerySet(models.QuerySet["Submission"]):
     def to_moderate(self) -> "SubmissionQuerySet":
-        """Those that wait for a moderator: to be accepted, or for a new name of a ranked model."""
+        """Those that wait for a moderator: to be accepted, or for a new name of their model."""
         return self.filter(Q(state=SubmissionState.MODERATED) | ~Q(name_asked=""))
 
     def unfinished(self) -> "SubmissionQuerySet":

@@ -74,7 +74,7 @@ def test_a_ranked_model_keeps_its_name_until_a_moderator_accepts_another(small, 
     client.force_login(ada)
     address = reverse("correct_submission", args=[submission.pk])
     answer = client.post(address, {"name": "Another", "licence": "apache-2.0"}, follow=True).content.decode()
-    assert "Corrected: licence. The new name waits for a moderator, as the model is ranked." in answer
+    assert "Corrected: licence. The new name waits for a moderator: the log of this submission says why." in answer
     assert name_of(submission) == "Entrant 1"
     client.force_login(grace)
     waiting = client.get(reverse("moderation")).content.decode()
@@ -133,6 +133,19 @@ def test_a_new_name_that_imitates_another_is_shown_with_it(small, ada, grace, cl
     decide(submission, "reject", "It reads like another's.", grace)
     submission.refresh_from_db()
     assert (submission.name_asked, submission.concerns) == ("", []), "the concern was about that name"
+
+
+@pytest.mark.django_db
+def test_a_running_submission_gets_a_name_like_another_only_from_a_moderator(small, ada, grace):
+    submission = begun(ada)
+    assert workspace.correct(submission, {"name": "My model", "licence": "mit"}, ada) == (["name"], False)
+    submission.refresh_from_db()
+    rename(submission, "Entrant O")
+    assert name_of(submission) == "My model"
+    (concern,) = submission.concerns
+    assert "'Entrant 0'" in concern
+    decide(submission, "accept", moderator=grace)
+    assert name_of(submission) == "Entrant O"
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from leaderboard.submissions.queries.submissions import read_contents
 from leaderboard.submissions.services.moderation import decide
 from leaderboard.submissions.services.refusals import SubmissionRefused
 from leaderboard.submissions.services.tool import LONGEST
+from leaderboard.submissions.services.workspace import send_again
 from scoring.contributed import Flaw
 from scoring.evaluation_sets import Prompt, build_starter, get
 from tests.leaderboard import living
@@ -117,6 +118,9 @@ def test_another_number_of_continuations_makes_a_ranking_of_its_own(metric):
         "moderated",
         ["It opens a new public ranking: Logs with k = 1 continuations per prompt."],
     )
+    decide(waiting, "return", "Say where it comes from.")
+    send_again(waiting, {"name": "Of one", "licence": "mit", "metrics": [SLUG]}, waiting.submitter)
+    assert waiting.concerns == ["It opens a new public ranking: Logs with k = 1 continuations per prompt."]
     assert not Metric.objects.filter(slug=f"{SLUG}-k1").exists(), "nobody sees a ranking that nobody has looked at"
     decide(waiting, "accept")
     submission = rank(waiting)

@@ -1,5 +1,7 @@
 """What needs a moderator even on an open board: names like those of others, and new public rankings."""
 
+from typing import Any
+
 from django.db.models import QuerySet
 
 from leaderboard.models import LanguageModel, Submission
@@ -9,11 +11,14 @@ from leaderboard.submissions.services.lookalikes import outline
 MOST_ALIKE = 5  # that are named
 
 
-def find_concerns(submission: Submission) -> list[str]:
-    """List why a moderator has to review a submission before it becomes public, one sentence each."""
-    concerns = [*name_concerns(submission, submission.name)]
+def find_concerns(submission: Submission, payload: dict[str, Any]) -> list[str]:
+    """List why a moderator has to review a submission before it becomes public, one sentence each.
+
+    `payload`: what the submission is to hold.
+    """
+    concerns = name_concerns(submission, payload["name"])
     if submission.form == Submission.Form.TOOL:
-        concerns += tab_concerns(submission)
+        concerns += tab_concerns(payload)
     return concerns
 
 
@@ -25,12 +30,12 @@ def name_concerns(submission: Submission, name: str) -> list[str]:
     return [f"The name {name!r} could be taken for another model's here: {other!r}." for other in alike[:MOST_ALIKE]]
 
 
-def tab_concerns(submission: Submission) -> list[str]:
-    """List the new rankings that the submission would open."""
-    k = submission.payload["k"]
+def tab_concerns(payload: dict[str, Any]) -> list[str]:
+    """List the new rankings that a submission with this payload would open."""
+    k = payload["k"]
     if k is None:
         return []
-    metrics = tool.list_metrics_without_ranking(submission.payload)
+    metrics = tool.list_metrics_without_ranking(payload)
     return [
         f"It opens a new public ranking: {metric.title} with k = {k} continuations per prompt." for metric in metrics
     ]

@@ -48,7 +48,7 @@ def take(submission: Submission) -> None:
 
     In the caller's transaction.
     """
-    concerns = find_concerns(submission)
+    concerns = find_concerns(submission, submission.payload)
     if concerns or submissions_are_moderated():
         submission.move(State.MODERATED, concerns=concerns)
         SubmissionLine.objects.bulk_create(

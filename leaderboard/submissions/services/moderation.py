@@ -36,7 +36,7 @@ def find_objection(submission: Submission, moderator: User | None) -> str:
 def decide(submission: Submission, decision: str, reason: str = "", moderator: User | None = None) -> None:
     """Accept a submission, reject it, or return it for changes; record that, and notify its submitter.
 
-    If a new name for a ranked model waits, the decision is about that name. decision: one of DECISIONS; all but
+    If a new name waits, the decision is about that name. decision: one of DECISIONS; all but
     `accept` need a reason, which the submitter reads. Raises Refused.
     """
     if decision not in DECISIONS:
@@ -74,7 +74,7 @@ def _move(submission: Submission, decision: str, reason: str, moderator: User | 
 
 
 def decide_name(submission: Submission, decision: str, reason: str, moderator: User | None) -> None:
-    """Give the ranked model the name that its submitter asks for, or keep the old one. Raises Refused."""
+    """Give the model the name that its submitter asks for, or keep the old one. Raises Refused."""
     if decision == "return":
         raise Refused("decision = 'return': a name is accepted or rejected; its submitter can ask for another.")
     name = submission.name_asked

@@ -11,7 +11,7 @@ from leaderboard.people.services.roles import operates
 from leaderboard.services.access import set_access
 from leaderboard.services.audit import record
 from leaderboard.services.locks import lock_model
-from leaderboard.submissions.services.concerns import models_of_others, name_concerns
+from leaderboard.submissions.services.concerns import find_concerns, models_of_others, name_concerns
 from leaderboard.submissions.services.lifecycle import stop_work
 from leaderboard.submissions.services.refusals import SubmissionRefused
 from scoring.refusals import Refused
@@ -95,8 +95,9 @@ def clean_card(values: dict[str, Any], submission: Submission) -> dict[str, Any]
 def correct(submission: Submission, values: dict[str, Any], user: User) -> tuple[list[str], bool]:
     """Correct the model's card, and record the change.
 
-    Returns the changed fields, and whether a new name waits for a moderator. A ranked model keeps its name until then,
-    because readers know the model by it. Raises SubmissionRefused, with the problems; Refused.
+    Returns the changed fields, and whether a new name waits for a moderator. Until then, a ranked model keeps its name,
+    because readers know the model by it, and no model gets a name that is like another's. Raises SubmissionRefused,
+    with the problems; Refused.
     """
     if submission.model is None:
         raise Refused("Its model is not entered yet: there is nothing to correct.")
@@ -106,10 +107,11 @@ def correct(submission: Submission, values: dict[str, Any], user: User) -> tuple
     with transaction.atomic():
         model = lock_model(submission.model.pk)
         changed_fields = [name for name in FIELDS if getattr(model, name) != card[name]]
-        name_waits = "name" in changed_fields and is_ranked(model) and not operates(user)
+        concerns = name_concerns(submission, card["name"])
+        name_waits = "name" in changed_fields and not operates(user) and (is_ranked(model) or bool(concerns))
         if name_waits:
             changed_fields.remove("name")
-            ask_for_name(submission, card["name"], user)
+            ask_for_name(submission, card["name"], concerns, user)
             card["name"] = model.name
         if changed_fields:
             old_values = {name: getattr(model, name) for name in changed_fields}
@@ -125,11 +127,14 @@ def is_ranked(model: LanguageModel) -> bool:
     return Standing.objects.filter(model=model).exists()
 
 
-def ask_for_name(submission: Submission, name: str, user: User) -> None:
-    """Ask a moderator about a new name of a ranked model, with concerns. In the caller's transaction."""
-    concerns = name_concerns(submission, name)
+def ask_for_name(submission: Submission, name: str, concerns: list[str], user: User) -> None:
+    """Ask a moderator about a new name of an entered model. In the caller's transaction."""
     Submission.objects.filter(pk=submission.pk).update(name_asked=name, concerns=concerns)
-    lines = [f"The new name {name!r} waits for a moderator.", *(f"For a moderator: {concern}" for concern in concerns)]
+    cause = "" if concerns else ", as the model is ranked"
+    lines = [
+        f"The new name {name!r} waits for a moderator{cause}.",
+        *(f"For a moderator: {concern}" for concern in concerns),
+    ]
     SubmissionLine.objects.bulk_create(SubmissionLine(submission=submission, text=line[:500]) for line in lines)
     record(AuditVerb.ASK_FOR_NAME, f"submission {submission.pk}", {"name": name}, user)
 
@@ -156,7 +161,7 @@ def send_again(submission: Submission, values: dict[str, Any], user: User) -> No
         raise SubmissionRefused({"metrics": [f"{', '.join(sorted(unknown)) or 'None'}: choose metrics of this board."]})
     payload = {**submission.payload, **card, "metrics": slugs}
     changed_fields = [name for name in payload if payload[name] != submission.payload.get(name)]
-    concerns = name_concerns(submission, payload["name"])
+    concerns = find_concerns(submission, payload)
     old_values = {"state": submission.state, **{name: submission.payload.get(name) for name in changed_fields}}
     new_values = {"state": State.MODERATED, **{name: payload[name] for name in changed_fields}}
     with transaction.atomic():

@@ -164,7 +164,7 @@ def correct_submission(request: HttpRequest, pk: int) -> HttpResponse:
     def do(values: dict[str, Any]) -> str:
         changed_fields, name_waits = service.correct(submission, values, require_user(request))
         sentences = [f"Corrected: {', '.join(changed_fields)}."] * bool(changed_fields)
-        sentences += ["The new name waits for a moderator, as the model is ranked."] * name_waits
+        sentences += ["The new name waits for a moderator: the log of this submission says why."] * name_waits
         return " ".join(sentences) or "Nothing was changed."
 
     return _edit_card(request, submission, do)
