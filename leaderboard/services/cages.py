@@ -213,7 +213,10 @@ def prepare() -> None:
 
 
 def look_up(hub_id: str, revision: str | None, patience: float) -> ResolvedModel:
-    """As `scoring.language_models.resolve_hub`, with this board's hub, and read in a cage."""
+    """As `scoring.language_models.resolve_hub`, with this board's hub, and read in a cage.
+
+    Strangers ask: a private repository that only the token of this board may read is none for them.
+    """
     return language_models.resolve_hub(
         hub_id,
         revision=revision,
@@ -221,4 +224,5 @@ def look_up(hub_id: str, revision: str | None, patience: float) -> ResolvedModel
         token=settings.HUB_TOKEN,
         patience=patience,
         describe=_describe_within(cage.LOOK_UP),
+        private_too=False,
     )

@@ -54,6 +54,7 @@ class Repository:
     ref: str
     commit: str
     gated: bool
+    private: bool
     licence: str
     files: dict[str, HubFile]
 
@@ -68,16 +69,26 @@ class Pinned(NamedTuple):
 
 
 def pin(
-    ref: str, revision: str | None, endpoint: str, token: str | None, folder: Path, patience: float | None = None
+    ref: str,
+    revision: str | None,
+    endpoint: str,
+    token: str | None,
+    folder: Path,
+    patience: float | None = None,
+    *,
+    private_too: bool = True,
 ) -> Pinned:
     """The commit that `revision` (default branch if None) of `ref` is now. Its configuration is put into `folder`.
 
-    `patience`: seconds to wait for an answer; HUB_TIMEOUT if None. Raises ModelRefused, or HubUnavailable.
+    `patience`: seconds to wait for an answer; HUB_TIMEOUT if None. `private_too`: whether private repositories that
+    the token may read are had, or look like missing ones. Raises ModelRefused, or HubUnavailable.
     """
     patience = patience or HUB_TIMEOUT
     client = HubClient(endpoint, token, patience)
     with client.client, _named_faults(ref, revision, endpoint, token):
         repository = _read_repository(client, ref, revision)
+        if repository.private and not private_too:
+            raise NotOnHub(_missing_refusal(ref, endpoint))
         if repository.gated and not token:
             raise Gated(_gated_refusal(ref))
         files = repository.files
@@ -167,7 +178,12 @@ def _read_repository(client: HubClient, ref: str, revision: str | None) -> Repos
     repository_name = name if isinstance(name, str) and HUB_ID.fullmatch(name) else ref
     licence = _in_words(card.get("license")) if isinstance(card, dict) else ""
     return Repository(
-        repository_name, commit, bool(answer.get("gated")), licence, {file.name: file for file in files if file}
+        repository_name,
+        commit,
+        bool(answer.get("gated")),
+        bool(answer.get("private")),
+        licence,
+        {file.name: file for file in files if file},
     )
 
 
@@ -204,10 +220,7 @@ def _named_faults(ref: str, revision: str | None, endpoint: str, token: str | No
     except GatedRepoError as error:
         raise Gated(_gated_refusal(ref)) from error
     except RepositoryNotFoundError as error:
-        raise NotOnHub(
-            f"{ref} is not on {endpoint}, or is private, which looks the same: check the name, and set HF_TOKEN to a "
-            "token that may read it"
-        ) from error
+        raise NotOnHub(_missing_refusal(ref, endpoint)) from error
     except DisabledRepoError as error:
         raise ModelRefused(f"{ref} was disabled by {endpoint}: use another model") from error
     except RevisionNotFoundError as error:
@@ -224,6 +237,13 @@ def _named_faults(ref: str, revision: str | None, endpoint: str, token: str | No
         raise HubUnavailable(f"{endpoint} did not answer for {ref} in time") from error
     except (httpx2.HTTPError, OSError) as error:
         raise HubUnavailable(f"{endpoint} did not answer for {ref}: {error}") from error
+
+
+def _missing_refusal(ref: str, endpoint: str) -> str:
+    return (
+        f"{ref} is not on {endpoint}, or is private, which looks the same: check the name, and set HF_TOKEN to a "
+        "token that may read it"
+    )
 
 
 def _gated_refusal(ref: str) -> str:

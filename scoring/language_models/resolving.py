@@ -57,13 +57,14 @@ def resolve_hub(
     token: str | None = None,
     patience: float | None = None,
     describe: Describe = describe_here,
+    private_too: bool = True,
 ) -> ResolvedModel:
     """What the hub id `ref` means, whatever lies on this machine; nothing of it is kept here.
 
-    `patience`: seconds to wait for each answer, as `pin` does if None. Raises as `resolve` does.
+    `patience` and `private_too` are those of `pin`. Raises as `resolve` does.
     """
     with TemporaryDirectory(prefix="plumbline-") as folder:
-        pin_result = pin(ref, revision or None, endpoint, token, Path(folder), patience)
+        pin_result = pin(ref, revision or None, endpoint, token, Path(folder), patience, private_too=private_too)
         description = describe(Path(folder), ref, list(pin_result.files))
     weights = sum(declared_size(ref, pin_result.files[name]) for name in description.weights)
     return ResolvedModel(

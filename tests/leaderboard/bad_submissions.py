@@ -18,7 +18,7 @@ from scoring.cage import CageLimits
 from scoring.language_models import BUNDLED
 from scoring.language_models.description import Describe, Description
 from tests.leaderboard.conftest import CAUSAL, MASKED
-from tests.standin_hub import StandInHub
+from tests.standin_hub import TOKEN, StandInHub
 
 ID = "someone/small"
 
@@ -129,6 +129,9 @@ BAD = {
     # What the hub says
     "absent": Bad("nobody/nothing is not on http", values={"hub_id": "nobody/nothing"}),
     "private": Bad("or it is private", arrange=lambda s: s.spoil(private=True)),
+    "private to the board's account": Bad(
+        "or it is private", arrange=lambda s: (s.spoil(private=True), setattr(s.settings, "HUB_TOKEN", TOKEN))
+    ),
     "gated": Bad("is gated: its owner decides", arrange=lambda s: s.spoil(gated=True)),
     "gated for the board's account": Bad(
         "account of its own", arrange=lambda s: (s.spoil(gated=True), setattr(s.settings, "HUB_TOKEN", "hf_outsider"))
