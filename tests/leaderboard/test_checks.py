@@ -8,16 +8,19 @@ from datetime import timedelta
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from django.core.files.storage import default_storage
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from safetensors.torch import load_file, save_file
 
+from leaderboard.management import waiting
+from leaderboard.management.commands import check_control
 from leaderboard.models import (
     AuditEvent,
     ControlCheck,
@@ -269,6 +272,33 @@ def test_the_command_lists_the_version_that_a_drift_opened_in_json(living, stage
     answer = json.loads(output.getvalue())
     assert (answer["metric"], answer["check"]) == (living.slug, ControlCheck.objects.get().pk)
     assert (answer["verdict"], answer["opened"]) == ("drifted", [2])
+
+
+def put(check: ControlCheck, **changes: Any) -> None:
+    ControlCheck.objects.filter(pk=check.pk).update(**changes)
+
+
+def test_the_command_waits_while_a_worker_makes_its_check(living, monkeypatch):
+    def let_worker_end(_seconds: float) -> None:
+        check = ControlCheck.objects.get()
+        put(check, state="queued", attempts=0)
+        check.refresh_from_db()
+        perform(check)
+
+    monkeypatch.setattr(check_control, "perform", lambda check: put(check, state="running", attempts=1))
+    monkeypatch.setattr(waiting.time, "sleep", let_worker_end)
+    output = StringIO()
+    call_command("check_control", living.slug, stdout=output)
+    assert f"{living}: stable." in output.getvalue()
+
+
+@pytest.mark.parametrize("changes", [{"attempts": 1}, {"waits_since": from_now(0)}], ids=["failed", "waits"])
+def test_the_command_says_why_its_check_was_put_off(living, monkeypatch, changes):
+    reason = "The storage is away."
+    monkeypatch.setattr(check_control, "perform", lambda check: put(check, reason=reason, **changes))
+    monkeypatch.setattr(waiting.time, "sleep", lambda _seconds: pytest.fail("it waits for what nobody makes"))
+    with pytest.raises(CommandError, match=reason):
+        call_command("check_control", living.slug)
 
 
 @pytest.mark.parametrize("down", [False, True], ids=["answered", "unavailable"])

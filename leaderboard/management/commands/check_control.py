@@ -1,10 +1,10 @@
-import time
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
+from leaderboard.management.waiting import wait_for_worker
 from leaderboard.models import ControlCheck, Work
 from leaderboard.services.checks import perform, request_check
 
@@ -18,10 +18,7 @@ class Command(BoardCommand):
     def handle(self, metric: str, **options: Any) -> None:
         check = request_check(metric_called(metric), ControlCheck.Trigger.MANUAL, send=False)
         perform(check)
-        check.refresh_from_db()
-        while check.state in (Work.State.QUEUED, Work.State.RUNNING) and not check.attempts:
-            time.sleep(0.5)  # a worker was first, and makes this very check
-            check.refresh_from_db()
+        wait_for_worker(check)
         if check.state != Work.State.DONE:
             raise CommandError(f"{check}: {check.reason}")
         opened_versions = list(check.opened_versions.all())

@@ -1,10 +1,10 @@
-import time
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.lookup import model_called
 from leaderboard.management.output import BoardCommand
+from leaderboard.management.waiting import wait_for_worker
 from leaderboard.models import LanguageModel, ServiceCheck, Work
 from leaderboard.services.service_checks import perform, request_service_check, watched_models
 
@@ -29,10 +29,7 @@ class Command(BoardCommand):
         """Check one service and say what came of it."""
         check = request_service_check(model, ServiceCheck.Trigger.MANUAL, send=False)
         perform(check)
-        check.refresh_from_db()
-        while check.state in (Work.State.QUEUED, Work.State.RUNNING) and not check.attempts:
-            time.sleep(0.5)  # a worker was first, and makes this very check
-            check.refresh_from_db()
+        wait_for_worker(check)
         self.say(f"{model.slug}: {check.verdict or check.state}. {check.statistics.get('decided_by', check.reason)}")
         if successor := check.statistics.get("successor"):
             self.say(
