@@ -64,9 +64,10 @@ class CostEstimate:
     usd: float | None
 
 
-def estimate(metric: Metric) -> CostEstimate:
+def estimate(metric: Metric, scorer: str = "") -> CostEstimate:
     """The cost of a rescoring, from what the scored entries took; entries without a scoring count as the average.
 
+    `scorer`: of the new version, where it is another one: the quota and the fee are of that one.
     Raises Refused where there is no version to leave.
     """
     version, active = version_to_leave(metric), find_rescoring(metric)
@@ -78,7 +79,7 @@ def estimate(metric: Metric) -> CostEstimate:
         round(sum(entry.total for entry in scored_entries) * scale),
         sum(entry.seconds for entry in scored_entries) * scale,
     )
-    cost = cost_of(version.scorer)
+    cost = cost_of(scorer or version.scorer)
     days = None if cost is None else texts * cost.seconds / 86_400
     return CostEstimate(len(entries), texts, seconds, days, texts * cost.usd if cost and cost.usd else None)
 

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from io import StringIO
 
 import numpy as np
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.urls import reverse
 from django.utils import timezone
 
@@ -720,6 +722,13 @@ def test_the_estimate_of_a_remote_scorer_is_in_days_of_its_quota(board, settings
     assert found.api_days == pytest.approx(found.texts * 2 / 86_400)
     assert found.api_days == pytest.approx(found.texts * cost_of("perspective").seconds / 86_400)
     assert found.usd is None
+
+
+def test_the_estimate_of_another_scorer_has_the_quota_of_that_one(board):
+    assert estimate(board).api_days is None
+    output = StringIO()
+    call_command("rescore", board.slug, "--estimate", "--scorer", "perspective", stdout=output)
+    assert "days at the quota of its service" in output.getvalue()
 
 
 def test_the_estimate_has_the_fee_that_an_operator_declared(board, settings):

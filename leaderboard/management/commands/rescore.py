@@ -38,7 +38,7 @@ class Command(BoardCommand):
         if steps:
             self.steer(metric_row, steps[0])
             return
-        cost = estimate(metric_row)
+        cost = estimate(metric_row, options["scorer"])
         self.say(in_words(cost))
         if options["estimate"]:
             self.answer({"metric": metric_row.slug, "estimate": asdict(cost)})
