@@ -182,6 +182,13 @@ def test_all_files_are_read_within_a_week(scoring, path_of):
     assert list(scrub.lost_files()) == [scoring.artefact]
 
 
+def test_a_night_ends_with_its_slice_and_the_next_goes_on(scoring, settings, monkeypatch):
+    monkeypatch.setattr(scrub, "NIGHTS", 1)
+    settings.SLICE_SECONDS = 1e-9
+    assert scrub.scrub() == scrub.scrub() == (1, 0)
+    assert Artefact.objects.exclude(checked_at=None).count() == 2
+
+
 @pytest.mark.usefixtures("away")
 def test_a_storage_that_is_away_loses_no_file_and_takes_none(scoring, path_of, client, tmp_path):
     path_of(scoring.artefact).unlink()

@@ -2,7 +2,9 @@
 
 import logging
 import math
+import time
 
+from django.conf import settings
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
@@ -17,17 +19,20 @@ NIGHTS = 6  # in which all files are read: a week may lack a night
 def scrub() -> tuple[int, int]:
     """Check the files whose last check is oldest. Returns how many, and how many of them are lost.
 
+    It ends after SLICE_SECONDS, or the broker would hand it out again while it goes on: the rest is first next time.
     Raises StorageAway: of files on a storage that is not there nothing is known.
     """
     require_storage()
     stored_files = Artefact.objects.exclude(state=Artefact.State.ABSENT)
     most = math.ceil(stored_files.count() / NIGHTS)
-    lost_count = 0
-    share_of_files = list(stored_files.order_by(F("checked_at").asc(nulls_first=True), "pk")[:most])
-    for artefact in share_of_files:
+    read_count, lost_count, end = 0, 0, time.monotonic() + settings.SLICE_SECONDS
+    for artefact in list(stored_files.order_by(F("checked_at").asc(nulls_first=True), "pk")[:most]):
         lost_count += not look_at(artefact)
-    log.info("scrub: %d files read, %d of them lost", len(share_of_files), lost_count)
-    return len(share_of_files), lost_count
+        read_count += 1
+        if time.monotonic() > end:
+            break
+    log.info("scrub: %d files read, %d of them lost", read_count, lost_count)
+    return read_count, lost_count
 
 
 def look_at(artefact: Artefact) -> bool:
