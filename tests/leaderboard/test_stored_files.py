@@ -260,6 +260,21 @@ def test_an_incident_of_a_lost_file_names_some_entries_that_rest_on_it(scoring, 
     assert finding.summary.startswith(f"The stored file {texts.sha256} (")
 
 
+def test_many_lost_files_are_one_incident(db, django_assert_num_queries):
+    def lose(number: int) -> None:
+        Artefact.objects.create(
+            sha256=f"{number:064x}", kind="values", rows=1, size=1, schema_version=1, state=Artefact.State.MISSING
+        )
+
+    for number in range(machinery.MOST_LOST):
+        lose(number)
+    assert len(list(machinery.lost_files())) == machinery.MOST_LOST
+    lose(machinery.MOST_LOST)
+    with django_assert_num_queries(1):
+        (finding,) = machinery.lost_files()
+    assert finding.summary.startswith("11 stored files are damaged or missing")
+
+
 def test_lost_values_are_computed_again_from_the_outputs(scoring, path_of):
     path = path_of(scoring.artefact)
     content = path.read_bytes()

@@ -40,6 +40,7 @@ from leaderboard.storage import StorageAway
 GB = 1e9
 DAY = timedelta(days=1)
 MOST_NAMED = 5  # files or entries in a sentence
+MOST_LOST = 10  # files with an incident each
 TRIED_OFTEN = 2  # failed attempts
 WAITS_LONG = timedelta(seconds=45)  # for a repair of the board
 
@@ -183,8 +184,14 @@ def full_disks() -> Iterator[AlertFinding]:
 
 
 def lost_files() -> Iterator[AlertFinding]:
-    """Find damaged and missing files, each with the entries whose numbers rest on it."""
-    for artefact in Artefact.objects.filter(state__in=Artefact.LOST):
+    """Find damaged and missing files, each with the entries whose numbers rest on it; many of them together."""
+    lost_artefacts = Artefact.objects.filter(state__in=Artefact.LOST)
+    count = lost_artefacts.count()
+    if count > MOST_LOST:
+        summary = f"{count} stored files are damaged or missing: look at the storage first. The page names them."
+        yield _finding(Incident.Kind.FILES, "files:many", "storage", summary, "operate_files")
+        return
+    for artefact in lost_artefacts:
         scorings = entries_of(artefact).filter(state=Work.State.DONE)
         entries = [
             f"{scoring.model.slug} in {scoring.metric_version.metric.slug}" for scoring in scorings[: MOST_NAMED + 1]
