@@ -30,7 +30,10 @@ def processes(host: str, port: int) -> dict[str, str]:
     celery = f"{PYTHON} -m celery --quiet --app leaderboard --skip-checks"
     worker = f"{celery} worker --loglevel WARNING --without-gossip --without-mingle"
     commands = {
-        "web": (f"{PYTHON} -m gunicorn --config python:leaderboard.serving --bind {host}:{port} --log-level warning"),
+        "web": (
+            f"{PYTHON} -m gunicorn --config python:leaderboard.serving --bind {socket_of(host, port)} "
+            "--log-level warning"
+        ),
         "worker": f"{worker} --queues default --concurrency 1 --hostname default@%%h",
         # A lane of its own for files and downloads: no model keeps them waiting, and they keep no model.
         "files-worker": f"{worker} --queues readings,downloads --concurrency 2 --hostname files@%%h",
@@ -46,11 +49,16 @@ def processes(host: str, port: int) -> dict[str, str]:
     return commands
 
 
+def socket_of(host: str, port: int) -> str:
+    """What listens there, as servers and addresses write it: an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def address_of(host: str, port: int) -> str:
     """Where a reader on this machine finds what listens there, without a slash at the end."""
     if host in ("0.0.0.0", "::"):  # noqa: S104 (every address of this machine)
         host = "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http://{socket_of(host, port)}"
 
 
 def write_configuration(host: str, port: int) -> Path:

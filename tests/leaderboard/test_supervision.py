@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from leaderboard.supervision import address_of
+from leaderboard.supervision import address_of, processes
 
 LOOK_AND_START = """
 import sys
@@ -29,6 +29,13 @@ write_configuration("127.0.0.1", int(sys.argv[1]))
 )
 def test_a_reader_finds_the_board_where_it_listens(host, port, address):
     assert address_of(host, port) == address
+
+
+@pytest.mark.parametrize(
+    ("host", "bound"), [("::", "[::]:8000"), ("::1", "[::1]:8000"), ("127.0.0.1", "127.0.0.1:8000")]
+)
+def test_the_site_is_served_at_every_kind_of_address(host, bound):
+    assert f" --bind {bound} " in processes(host, 8000)["web"]
 
 
 @pytest.mark.parametrize("declared", ["", "https://board.example.org"])
