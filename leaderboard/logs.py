@@ -117,8 +117,16 @@ def as_line(_logger: Any, _method: str, event: EventDict) -> str:
     named_keys = {*names, "parent_task_id", "timestamp", "level", "logger", "event", "exception"}
     more = " ".join(f"{name}={value}" for name, value in event.items() if name not in named_keys and value is not None)
     message = "  ".join(part for part in (f"{event['logger']}: {event['event']}", more, ids) if part)
-    line = f"{clock_time} {event['level'].upper():<7} {message}"
+    # Messages quote strangers, who must not write lines of their own or control the terminal.
+    line = f"{clock_time} {event['level'].upper():<7} {escape_unprintable(message)}"
     return f"{line}\n{event['exception']}" if "exception" in event else line
+
+
+def escape_unprintable(text: str) -> str:
+    r"""Return the text with line breaks, escapes and other unprintable characters written out, as in \n and \x1b."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def id_names() -> list[str]:

@@ -131,6 +131,13 @@ def test_lines_for_people_are_short_and_end_with_the_ids(written):
     )
 
 
+@pytest.mark.parametrize("written", ["lines"], indirect=True)
+def test_a_quoted_text_neither_begins_a_line_nor_reaches_the_terminal(written):
+    logging.getLogger("leaderboard.test").warning("refused: %s", "a\nb \x1b[2J c\u202e é")
+    (line,) = written.text().splitlines()
+    assert r"refused: a\nb \x1b[2J c\u202e é" in line
+
+
 def test_requests_and_tasks_are_not_told_at_the_terminal(settings):
     for name in ("django_structlog", "leaderboard.middleware"):
         assert settings.LOGGING["loggers"][name]["level"] == "CRITICAL"
