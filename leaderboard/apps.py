@@ -1,5 +1,6 @@
 from typing import Any
 
+from allauth.account.signals import password_reset
 from django.apps import AppConfig
 from django.conf import settings
 from django.contrib.admin.apps import AdminConfig
@@ -23,12 +24,20 @@ class LeaderboardConfig(AppConfig):
         from leaderboard.operations import admin  # noqa: F401
 
         connection_created.connect(keep_open)
+        password_reset.connect(_revoke_tokens)
         post_migrate.connect(_seed_roles, sender=self)
         post_migrate.connect(_note_release, sender=self)
         if settings.SCORER_MODULES:
             _load_scorers()
         if settings.GUARD_SERVERS:
             _check_guard_servers()
+
+
+def _revoke_tokens(user: Any, **_: Any) -> None:
+    """The tokens of a person who resets their password by a link do not outlive it."""
+    from leaderboard.people.services.tokens import revoke_all_tokens
+
+    revoke_all_tokens(user)
 
 
 def _seed_roles(**_: Any) -> None:

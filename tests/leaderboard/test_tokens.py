@@ -17,7 +17,7 @@ from leaderboard.people.services.credentials import digest
 from leaderboard.people.services.roles import set_role
 from leaderboard.people.services.tokens import MOST_TOKENS, TokenRefused, make_token, note_use, owner_of, revoke_token
 from scoring.refusals import Refused
-from tests.leaderboard.test_accounts import person
+from tests.leaderboard.test_accounts import link_in, person, posted
 
 pytestmark = pytest.mark.django_db
 
@@ -146,6 +146,20 @@ def test_a_person_makes_a_token_in_the_page_sees_it_once_and_revokes_it(client):
     assert list(verbs) == ["make API token", "revoke API token"]
     again = client.post(reverse("revoke_token", args=[token.pk]), follow=True).content.decode()
     assert "no such token" in again
+
+
+def test_a_password_that_is_reset_by_mail_revokes_all_tokens_of_its_owner(client, settings):
+    settings.SITE_URL = "http://testserver"
+    user, bob = person(), person("bob")
+    (_, first), (_, second), (_, his) = make_token(user, "nightly"), make_token(user, "weekly"), make_token(bob, "mine")
+    client.post(reverse("account_reset_password"), {"email": user.email})
+    page = client.get(link_in(posted()[-1]), follow=True).request["PATH_INFO"]
+    client.post(page, {"password1": "another long one", "password2": "another long one"})
+    assert "revoked" in refusal(first)
+    assert "revoked" in refusal(second)
+    assert owner_of(his) == bob
+    assert AuditEvent.objects.filter(verb="revoke API token", actor=user).count() == 2
+    assert "Your API tokens are revoked" in posted()[-1].body
 
 
 def test_a_mistake_in_the_form_is_named_at_its_field(client):

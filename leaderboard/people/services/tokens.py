@@ -61,6 +61,13 @@ def revoke_token(pk: int, owner: User) -> bool:
     return bool(count)
 
 
+@transaction.atomic
+def revoke_all_tokens(owner: User) -> None:
+    """Revoke every token of `owner`: whoever resets a password may have lost the tokens to somebody too."""
+    for token in owner.api_tokens.filter(revoked_at=None):
+        revoke_token(token.pk, owner)
+
+
 def owner_of(secret: str) -> User:
     """Return the owner of a token. Raises TokenRefused.
 
