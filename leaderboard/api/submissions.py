@@ -190,6 +190,6 @@ def _read_body(request: HttpRequest) -> tuple[str, dict[str, Any], Any]:
         raise SubmissionRefused(
             {".".join(map(str, fault["loc"])) or WHOLE: [f"{fault['msg']}."] for fault in error.errors()}
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # which brackets in brackets in brackets raise
         raise SubmissionRefused({WHOLE: [f"The body is not JSON ({error})."]}) from error
     return body.form, body.model_dump(exclude={"form"}, exclude_unset=True, exclude_none=True), None

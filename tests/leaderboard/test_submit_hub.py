@@ -544,7 +544,14 @@ def test_by_token_one_submits_and_sees_ones_own(stage, django_assert_max_num_que
 @pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("body", "field"),
-    [("{", None), ("[]", None), ('{"hub_id": 4}', "hub_id"), ('{"hub": "a/b"}', "hub"), ('{"form": "mail"}', "form")],
+    [
+        ("{", None),
+        pytest.param(100_000 * "[", None, id="deep"),
+        ("[]", None),
+        ('{"hub_id": 4}', "hub_id"),
+        ('{"hub": "a/b"}', "hub"),
+        ('{"form": "mail"}', "form"),
+    ],
 )
 def test_a_body_of_another_shape_is_refused_by_field(stage, body, field):
     _, secret = make_token(person(), "nightly")
