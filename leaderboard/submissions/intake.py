@@ -7,10 +7,12 @@ from typing import Any, BinaryIO, cast
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.cache import cache
 from django.core.files import File
 from django.db import transaction
 
 from leaderboard.card.form import FIELDS, as_json
+from leaderboard.counting import count_request
 from leaderboard.models import AuditVerb, Submission
 from leaderboard.models.clock import from_now
 from leaderboard.people.services.accounts import may_submit
@@ -29,6 +31,7 @@ from scoring.refusals import WHOLE
 log = logging.getLogger(__name__)
 
 Payload = dict[str, Any]  # JSON
+LOOK_UPS_A_MINUTE = 20  # of one person
 PAYLOAD_FIELDS = ("metrics", "revision", "kind", "interface", *FIELDS)  # of forms B and C
 
 
@@ -102,11 +105,19 @@ def store(upload: "File[bytes]") -> str:
         raise SubmissionRefused({"file": [problem]}) from error
 
 
-def look_up(values: dict[str, Any]) -> hub.HubCandidate:
-    """Look up `hub_id` and `revision` on the hub. Stores nothing. Raises HubRefused."""
+def refuse_many_look_ups(user: User) -> None:
+    """Count a look-up on the hub. Raises HubRefused beyond LOOK_UPS_A_MINUTE of `user`."""
+    if seconds := count_request(cache, f"look-ups of user {user.pk}", LOOK_UPS_A_MINUTE):
+        problem = f"You looked up {LOOK_UPS_A_MINUTE} models within a minute, the maximum: try again in {seconds} s."
+        raise hub.HubRefused({"hub_id": [problem]})
+
+
+def look_up(user: User, values: dict[str, Any]) -> hub.HubCandidate:
+    """Look up `hub_id` and `revision` on the hub for `user`. Stores nothing. Raises HubRefused."""
     form = HubForm({name: values.get(name, "") for name in ("hub_id", "revision")})
     if not form.is_valid():
         raise hub.HubRefused(form.problems)
+    refuse_many_look_ups(user)
     return hub.find_candidate(form.cleaned_data["hub_id"], form.cleaned_data["revision"])
 
 
@@ -117,6 +128,7 @@ def check_hub_model(user: User, values: dict[str, Any], upload: "File[bytes] | N
     fields = form.cleaned_data
     if "hub_id" not in fields or "revision" not in fields:
         raise hub.HubRefused(form.problems)
+    refuse_many_look_ups(user)
     candidate, problems = None, {}
     try:
         candidate = hub.find_candidate(fields["hub_id"], fields["revision"], fields.get("precision", ""))

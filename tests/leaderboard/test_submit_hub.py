@@ -541,6 +541,18 @@ def test_by_token_one_submits_and_sees_ones_own(stage, django_assert_max_num_que
         assert len(ask(hers).json()["items"]) == 6
 
 
+def test_a_person_looks_up_a_bounded_number_of_models_a_minute(stage, monkeypatch):
+    monkeypatch.setattr(intake, "LOOK_UPS_A_MINUTE", 1)
+    monkeypatch.setattr("leaderboard.counting.time", lambda: 30.0)
+    monkeypatch.setattr(intake.hub, "find_candidate", lambda *_: None)
+    ada = person()
+    intake.look_up(ada, GOOD)
+    with pytest.raises(SubmissionRefused, match="1 models within a minute, the maximum: try again in 30 s"):
+        intake.look_up(ada, GOOD)
+    assert "hub_id" in by_service(ada, GOOD)
+    intake.look_up(person("bob"), GOOD)
+
+
 @pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("body", "field"),

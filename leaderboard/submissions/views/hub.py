@@ -63,7 +63,7 @@ def submit_hub(request: HttpRequest) -> HttpResponse:
             messages.success(request, f"Your model is submitted.{both if len(submissions) > 1 else ''}")
             return redirect(submissions[0])
         intake.refuse_too_many(require_user(request))
-        candidate = intake.look_up(values)
+        candidate = intake.look_up(require_user(request), values)
     except SubmissionRefused as refused:
         problems, candidate = refused.problems, getattr(refused, "candidate", None)
     context = _context(values, candidate, problems, metrics_are_chosen="send" in request.POST)
