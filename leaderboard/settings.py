@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,24 @@ ABOVE_0 = validate.Range(min=0, min_inclusive=False, error="{input}: set it to m
 ADDRESS = validate.Regexp("https?://|$", error="set it with its scheme, as in https://board.example.org")
 
 DEBUG = env.bool("DEBUG", False)
-VAR = env.path("PLUMBLINE_VAR", BASE_DIR / "var").resolve()
+
+
+def _path(name: str, default: Path) -> Path:
+    """Return a path; the default where the setting is empty, which would mean the current folder."""
+    return Path(env.str(name, str(default)) or default)
+
+
+VAR = _path("PLUMBLINE_VAR", BASE_DIR / "var").resolve()
 prepare_folder(VAR)
+
+
+def _list(name: str, default: Sequence[str] = (), check: Callable[[list[str]], object] = len) -> list[str]:
+    """Return the items of a setting that commas separate, without blanks around them and without empty ones.
+
+    check: raises ValidationError for items that will not do.
+    """
+    items = env.list(name, [*default], subcast=str.strip, validate=lambda texts: check([*filter(None, texts)]))
+    return [*filter(None, items)]
 
 
 def _secret_key() -> str:
@@ -61,8 +78,8 @@ def _number_or_none(name: str) -> float | None:
 
 
 SECRET_KEY = _secret_key()
-ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
-CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
+ALLOWED_HOSTS = _list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = _list("CSRF_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
     "leaderboard.apps.Admin",
@@ -242,9 +259,9 @@ HOST = env.str("PLUMBLINE_HOST", "") or socket.gethostname()
 METRICS_TOKEN = env.str("METRICS_TOKEN", "")
 REQUEST_COUNTS = VAR / "requests"  # where all web processes count, in files that prometheus_client keeps
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(REQUEST_COUNTS)  # which it reads as it is imported
-ALERT_WEBHOOK: list[str] = env.list("ALERT_WEBHOOK", [], validate=lambda addresses: [*map(ADDRESS, addresses)])
+ALERT_WEBHOOK = _list("ALERT_WEBHOOK", check=lambda addresses: [*map(ADDRESS, addresses)])
 _mail = validate.Regexp(".+@", error="set it to e-mail addresses, separated by commas")
-ALERT_EMAIL: list[str] = env.list("ALERT_EMAIL", [], validate=lambda addresses: [*map(_mail, addresses)])
+ALERT_EMAIL = _list("ALERT_EMAIL", check=lambda addresses: [*map(_mail, addresses)])
 ALERT_SECRET = env.str("ALERT_SECRET", "")
 ALERT_WORKERS_SECONDS = env.float("ALERT_WORKERS_SECONDS", 60.0, validate=NOT_NEGATIVE)
 ALERT_SCORER_SECONDS = env.float("ALERT_SCORER_SECONDS", 3600.0, validate=NOT_NEGATIVE)
@@ -260,12 +277,12 @@ SENTRY_DSN = env.str("SENTRY_DSN", "")
 # whose keys: public keys of age, or names of GPG keys. A bucket may have other credentials than the storage's.
 BACKUP_SECONDS = env.float("BACKUP_SECONDS", 0.0, validate=NOT_NEGATIVE)
 BACKUP_TARGET = env.str("BACKUP_TARGET", "")
-BACKUP_RECIPIENT: list[str] = env.list("BACKUP_RECIPIENT", [])
+BACKUP_RECIPIENT = _list("BACKUP_RECIPIENT")
 BACKUP_ACCESS_KEY_ID = env.str("BACKUP_ACCESS_KEY_ID", "")
 BACKUP_SECRET_ACCESS_KEY = env.str("BACKUP_SECRET_ACCESS_KEY", "")
 
 # Files
-PLUMBLINE_DATA = env.path("PLUMBLINE_DATA", VAR / "data")
+PLUMBLINE_DATA = _path("PLUMBLINE_DATA", VAR / "data")
 MEDIA_ROOT = VAR / "artefacts"
 FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = FILE_MODE, FOLDER_MODE
 # A folder, or a bucket of an S3 server. Credentials of a bucket are AWS's own variables; boto3 reads them.
@@ -318,9 +335,7 @@ WORKER_MEMORY_GB = env.float("WORKER_MEMORY_GB", 0.0, validate=NOT_NEGATIVE)  # 
 # Of models that stay loaded between tasks; None: a quarter of the worker's memory.
 KEPT_MODELS_GB = _number_or_none("KEPT_MODELS_GB")
 # Computed in though a worker measures that it is slow in them; scoring reads the environment itself.
-SLOW_PRECISIONS: list[str] = env.list(
-    "SLOW_PRECISIONS", [], validate=validate.ContainsOnly(("float32", "bfloat16", "float16"))
-)
+SLOW_PRECISIONS = _list("SLOW_PRECISIONS", check=validate.ContainsOnly(("float32", "bfloat16", "float16")))
 HUB_CACHE_BYTES = int(HUB_CACHE_GB * 1e9)
 COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", "") or None
 COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8, validate=ONE_OR_MORE)
@@ -333,8 +348,8 @@ SERVED_MOST_REQUESTS = env.int("SERVED_MOST_REQUESTS", 5_000, validate=NOT_NEGAT
 SERVED_MOST_TOKENS = env.int("SERVED_MOST_TOKENS", 10_000_000, validate=NOT_NEGATIVE)  # read and written
 
 # Scorers
-SCORERS = env.path("PLUMBLINE_SCORERS", VAR / "scorers")
-SCORER_MODULES: list[str] = env.list("PLUMBLINE_SCORER_MODULES", [])
+SCORERS = _path("PLUMBLINE_SCORERS", VAR / "scorers")
+SCORER_MODULES = _list("PLUMBLINE_SCORER_MODULES")
 PERSPECTIVE_API_KEY = env.str("PERSPECTIVE_API_KEY", "")
 PERSPECTIVE_URL = env.str("PERSPECTIVE_URL", "https://commentanalyzer.googleapis.com")
 PERSPECTIVE_REQUESTS_PER_SECOND = env.float("PERSPECTIVE_REQUESTS_PER_SECOND", 1.0, validate=ABOVE_0)
@@ -494,7 +509,10 @@ if HTTPS_ONLY:
 
 # Log lines: "lines" for people, or "json". What libraries say of requests and tasks only machines want to read.
 LOG_FORMAT = env.str("LOG_FORMAT", "lines", validate=validate.OneOf(("lines", "json")))
-LOG_LEVEL = env.str("LOG_LEVEL", "INFO")
+_level = validate.OneOf(
+    ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), error="LOG_LEVEL = {input!r}: set it to one of {choices}"
+)
+LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=lambda level: _level(level.upper())).upper()
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
 DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = False
 DJANGO_STRUCTLOG_USER_ID_FIELD = None
