@@ -427,7 +427,7 @@ ACCOUNT_RATE_LIMITS = {
     "login": "30/m/ip",
     "login_failed": "10/m/ip,5/5m/key",
     "signup": "20/m/ip",
-    "reset_password": "20/m/ip,5/m/key",
+    "reset_password": "20/m/ip,60/h/ip,5/m/key,5/h/key,10/d/key",  # letters to one address
     "confirm_email": "1/3m/key",
 }
 SOCIALACCOUNT_ADAPTER = "leaderboard.people.adapters.SocialAccountAdapter"

@@ -3,9 +3,12 @@
 import json
 import re
 from itertools import pairwise
+from time import monotonic, sleep
+from types import SimpleNamespace
 
 import pytest
 from allauth.account.models import EmailAddress
+from allauth.core.internal import ratelimit
 from django.contrib.auth.models import User
 from django.core import mail
 from django.core.mail import EmailMessage
@@ -184,6 +187,15 @@ def test_a_closed_account_is_told_so_only_with_its_password(client):
     assert "There is no account" in wrong.content.decode()
     log_in(client, "ada")
     assert not signed_in(client)
+
+
+def test_few_letters_to_reset_a_password_are_sent_to_an_address_a_day(client, monkeypatch):
+    person()
+    for hour in range(12):
+        clock = SimpleNamespace(time=lambda hour=hour: 1.7e9 + 3600.0 * hour, monotonic=monotonic, sleep=sleep)
+        monkeypatch.setattr(ratelimit, "time", clock)
+        client.post(reverse("account_reset_password"), {"email": "ada@example.org"})
+    assert len(posted()) == 10
 
 
 def test_a_password_is_reset_by_mail_once_and_nobody_learns_who_has_an_account(client, settings):
