@@ -21,6 +21,7 @@ from leaderboard.models import (
     Succession,
 )
 from leaderboard.operations.services import restore, retirement, scrub
+from leaderboard.people.services.accounts import forget_expired_sessions
 from leaderboard.queries.search_index import refresh_index
 from leaderboard.services import (
     calibrations,
@@ -182,6 +183,7 @@ def watch() -> None:
             reading.refuse_unreadable,
             reading.forget_unwanted,
             uploads.remove_unreferenced,
+            forget_expired_sessions,
             conclude,
             probe_due_scorers,
             export_if_due,

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import timedelta
 from itertools import pairwise
 from time import monotonic, sleep
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 from allauth.account.models import EmailAddress
 from allauth.core.internal import ratelimit
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.core import mail
 from django.core.mail import EmailMessage
 from django.core.management import call_command
@@ -17,7 +19,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
+from leaderboard import tasks
 from leaderboard.models import AuditEvent, OutboxMessage
 from leaderboard.models.clock import from_now
 from leaderboard.people.services.accounts import is_confirmed, may_submit, submissions_are_moderated
@@ -196,6 +200,16 @@ def test_few_letters_to_reset_a_password_are_sent_to_an_address_a_day(client, mo
         monkeypatch.setattr(ratelimit, "time", clock)
         client.post(reverse("account_reset_password"), {"email": "ada@example.org"})
     assert len(posted()) == 10
+
+
+def test_expired_sessions_are_forgotten(client):
+    client.force_login(person())
+    assert Session.objects.count() == 1
+    tasks.watch()
+    assert Session.objects.count() == 1
+    Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
+    tasks.watch()
+    assert not Session.objects.exists()
 
 
 def test_a_password_is_reset_by_mail_once_and_nobody_learns_who_has_an_account(client, settings):

@@ -3,6 +3,7 @@
 from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.sessions.backends.db import SessionStore
 
 from leaderboard.people.services.roles import SUBMIT
 
@@ -28,3 +29,8 @@ def is_confirmed(user: User) -> bool:
 def may_submit(user: User | AnonymousUser) -> bool:
     """Whether the user may submit models: signed in, with a confirmed address and a role that allows it."""
     return user.is_active and user.has_perm(SUBMIT) and isinstance(user, User) and is_confirmed(user)
+
+
+def forget_expired_sessions() -> None:
+    """Delete the sessions that are over, which Django keeps for ever."""
+    SessionStore.clear_expired()
