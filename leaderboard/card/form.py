@@ -10,6 +10,7 @@ from django.forms.utils import ErrorDict
 
 from leaderboard.card.fields import Count, Day, Notes, Words
 from leaderboard.models import LanguageModel
+from scoring.refusals import Refused
 
 NOTES_LENGTH = 2000
 
@@ -107,11 +108,11 @@ def clean_or_empty(name: str, text: str) -> str:
 
 
 def clean_field(name: str, text: str) -> str:
-    """What somebody at the terminal states for the field `name` of a model. Raises ValueError."""
+    """What somebody at the terminal states for the field `name` of a model. Raises Refused."""
     try:
         return str(CARD[name].clean(text))
     except ValidationError as error:
-        raise ValueError(f"{name} = {text!r}: {' '.join(error.messages)}") from error
+        raise Refused.of_value(name, text, " ".join(error.messages)) from error
 
 
 def describe_facts(model: LanguageModel) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from leaderboard.management.output import BoardCommand
 from leaderboard.models import AuditEvent, ControlCheck, LanguageModel, Metric, MetricVersion, Rescoring, Scoring
 from leaderboard.services import workers
 from leaderboard.services.rescore import open_rescoring
+from scoring.language_models import BUNDLED
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
 from tests.leaderboard.stored import version_of
 
@@ -39,6 +40,26 @@ def run(*words: str) -> str:
 def said(*words: str):
     """What the command prints with --json."""
     return json.loads(run(*words, "--json"))
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (
+            ("retry", "runs", "5", "--metric", "safety-starter"),
+            "--metric = 'safety-starter': it chooses among --failed",
+        ),
+        (("work", "--metric", "safety-starter"), "--metric = 'safety-starter': say what to list, runs or scorings"),
+        (("rescore", "safety-starter", "--pause", "--scorer", "x"), "--scorer = 'x': it is for a new rescoring"),
+        (("add_model", str(BUNDLED / CAUSAL), "--family", 201 * "x"), "family = 'x+': .* at most"),
+        (("add_model", str(BUNDLED / CAUSAL), "--name", 201 * "x"), "name = 'x+': .* at most"),
+        (("import_evaluation_set", "toxigen", "https://[board"), "cannot be fetched .*: check the address"),
+    ],
+    ids=["retry", "work", "rescore", "family", "name", "address"],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(measured_board, words, problem):
+    with pytest.raises(CommandError, match=problem):
+        run(*words)
 
 
 @pytest.mark.slow

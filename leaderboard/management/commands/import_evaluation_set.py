@@ -63,8 +63,8 @@ class Command(BoardCommand):
                 raise CommandError(f"{source} is not there: give a file, or an address that begins with https://")
             else:
                 texts, new = self.read(slug, Path(source), **options)
-        except httpx.HTTPError as error:
-            raise CommandError(str(error)) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise CommandError(f"{source} cannot be fetched ({error}): check the address") from error
         rows = texts.artefact.rows if texts.artefact else 0
         noun = NOUNS.get(texts.kind, "sentences")
         if new:
@@ -95,7 +95,7 @@ class Command(BoardCommand):
 
     def download(self, url: str, folder: Path) -> Path:
         """Bring the file at `url` into `folder`, with a progress bar."""
-        path = folder / (Path(urlsplit(url).path).name or "evaluation-set.json")
+        path = folder / (Path(urlsplit(str(httpx.URL(url))).path).name or "evaluation-set.json")
         with (
             httpx.stream("GET", url, follow_redirects=True, timeout=30) as response,
             path.open("wb") as file,

@@ -35,6 +35,10 @@ class Command(BoardCommand):
     def handle(self, metric: str, **options: Any) -> None:
         metric_row = metric_called(metric)
         steps = [step for name, step in STEPS.items() if options[name]]
+        if steps and options["scorer"]:
+            raise CommandError(
+                f"--scorer = {options['scorer']!r}: it is for a new rescoring; leave it out, or use --reason"
+            )
         if steps:
             self.steer(metric_row, steps[0])
             return

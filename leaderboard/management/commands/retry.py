@@ -24,6 +24,10 @@ class Command(BoardCommand):
         all_failed = options["failed"]
         if bool(number) == all_failed:
             raise CommandError(f"give the numbers of {kind}, or --failed for all that failed")
+        if metric and not all_failed:
+            raise CommandError(
+                f"--metric = {metric!r}: it chooses among --failed; leave it out where numbers are given"
+            )
         if metric:
             metric_called(metric)
         search = WorkSearch(kind, Work.State.FAILED, metric)

@@ -1,6 +1,6 @@
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.formats import Table, TableColumn, as_text
 from leaderboard.management.lookup import metric_called
@@ -30,6 +30,9 @@ class Command(BoardCommand):
 
     def handle(self, kind: str | None, **options: Any) -> None:
         if kind is None:
+            for name in ("state", "metric", "search"):
+                if options[name]:
+                    raise CommandError(f"--{name} = {options[name]!r}: say what to list, {' or '.join(STEERED)}")
             self.overview(look())
             return
         if options["metric"]:
