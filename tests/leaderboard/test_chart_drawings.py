@@ -30,10 +30,10 @@ from leaderboard.charts.figure import NARROW, Chart, Ink, Label, Spot
 from leaderboard.charts.layout import arrange_chart
 from leaderboard.charts.pdf import REGULAR, draw_pdf, draw_png, register_fonts
 from leaderboard.charts.plotly import describe_plotly
-from leaderboard.charts.shapes import Polygon, Sketch, Stroke, Writing
+from leaderboard.charts.shapes import Disc, Polygon, Sketch, Specks, Stroke, Writing
 from leaderboard.charts.svg import LIGHT, draw_file, draw_inline
 from leaderboard.charts.text import SIZE, measure_text, shorten
-from tests.charts import points
+from tests.charts import points, traces
 from tests.leaderboard.test_charts import boxes, bump, control, forest, scatter
 
 pytestmark = pytest.mark.either_database
@@ -107,6 +107,16 @@ def test_both_renderings_carry_every_point(chart):
     titles = [element.text for element in parse(draw_file(chart)).iter(f"{SVG}title")]
     assert {spot.title for spot in spots if spot.title} <= set(titles)
     go.Figure({"data": figure["data"], "layout": figure["layout"]})  # which raises where it does not know a property
+
+
+def test_a_name_stands_on_the_side_of_its_point_where_there_is_room():
+    series = [Series("f", [0.0, 10.0], [0.1, 0.9], ["a", "b"], names=["leftmost", "rightmost"])]
+    figure = describe_plotly(scatter_chart("sides", [ScatterPanel("Layers", series)], "Score", "words", (0, 1)))
+    [trace] = traces(figure, "points")
+    assert dict(zip(trace["text"], trace["textposition"], strict=True)) == {
+        "leftmost": "middle right",
+        "rightmost": "middle left",
+    }
 
 
 def test_what_is_written_into_a_panel_stands_in_the_drawing():
@@ -256,6 +266,24 @@ def test_a_surface_in_pdf_has_an_edge_only_where_it_has_an_outline(fill, outline
     canvas = Canvas(BytesIO(), pageCompression=0)
     pdf.draw_shapes(canvas, (Polygon(((0, 0), (10, 0), (10, 10)), fill, outline, 1),), 100)
     assert canvas._code[-1].rstrip("*") == operator
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Polygon(((0, 0), (10, 0), (10, 10)), Ink.SECOND, None, 1),
+        Disc((5, 5), 2, Ink.SECOND, Ink.INK),
+        Specks(((5, 5),), Ink.SECOND, 2, 1),
+    ],
+    ids=["polygon", "disc", "specks"],
+)
+def test_a_surface_in_pdf_has_its_own_colour_whatever_was_drawn_before_it(shape):
+    canvas = Canvas(BytesIO(), pageCompression=0)
+    canvas.setFillColor("green")
+    pdf.draw_shapes(canvas, (shape,), 100)
+    colours = [line.split() for line in canvas._code if line.endswith(" rg")]
+    expected = [int(LIGHT[Ink.SECOND][place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    assert [float(part) for part in colours[-1][:3]] == pytest.approx(expected, abs=1e-4)
 
 
 def test_pdf_says_what_it_shows_in_a_font_of_its_own_and_png_is_twice_as_large():

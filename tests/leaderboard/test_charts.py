@@ -133,6 +133,18 @@ def test_of_many_lines_over_many_versions_the_leading_the_moved_and_the_chosen_s
     assert quiet <= {Ink.FAINT, Ink.RULE}
 
 
+@pytest.mark.parametrize(("moves", "distance"), [([3, -2, 0], 5), ([0, 0, 0], 0), ([None, 4, None], 4)])
+def test_a_line_has_moved_as_many_ranks_as_it_gained_and_lost(moves, distance):
+    assert BumpLine("a", "Alpha", [1] * 4, moves).distance == distance
+
+
+def test_a_bump_chart_without_a_line_has_room_for_the_first_rank():
+    panel = bump([]).panels[0]
+    assert panel.y.high < 1 < panel.y.low
+    assert len(panel.x.ticks) == len(COLUMNS)
+    assert panel.y.ticks == panel.right == ()
+
+
 @pytest.mark.slow
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40).map(sorted), st.floats(0.1, 5))
 def test_names_are_spread_in_order_within_the_chart_and_apart(targets, gap):
@@ -357,6 +369,12 @@ def test_a_logarithmic_axis_holds_its_values(values):
     axis = fit_logarithmic(values)
     assert axis.low < min(values) * (1 + 1e-9)
     assert max(values) * (1 - 1e-9) < axis.high
+
+
+def test_a_logarithmic_axis_without_values_holds_a_power_of_ten():
+    axis = fit_logarithmic([])
+    assert axis.low < 1 < 10 < axis.high
+    assert [tick.at for tick in axis.ticks] == pytest.approx([1, 2, 5, 10])
 
 
 def overlap(one: Box, other: Box) -> bool:
