@@ -4,12 +4,13 @@ import csv
 import io
 import re
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.urls import reverse
+from django.utils import timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -130,6 +131,9 @@ def test_what_is_accepted_is_accepted_again_as_it_is_and_survives_a_payload(name
     [
         ("notes", "first\tsecond", "first\tsecond"),
         ("notes", "e\u0301", "é"),
+        ("notes", "first\r\nsecond", "first\nsecond"),
+        ("notes", "safe\u202etxt", REFUSED),
+        ("notes", "n" * 2001, REFUSED),
         ("name", "n" * 150, "n" * 150),
         ("name", "n" * 201, REFUSED),
         ("name", "a\tb", REFUSED),
@@ -198,3 +202,10 @@ def test_a_browser_takes_no_more_characters_than_a_line_may_have():
     assert line.clean("x" * 80) == "x" * 80
     with pytest.raises(DjangoValidationError, match="It has 81 characters: use 80 at most"):
         line.clean("x" * 81)
+
+
+@pytest.mark.parametrize(("day", "is_refused"), [(date(2026, 3, 2), False), (date(2026, 3, 3), True)])
+def test_a_day_that_has_come_somewhere_on_earth_is_not_in_the_future(monkeypatch, day, is_refused):
+    monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 3, 1, 12, tzinfo=UTC))
+    form = OutputsForm({**NAMED, "release_date": day.isoformat()})
+    assert ("release_date" in form.errors) is is_refused
