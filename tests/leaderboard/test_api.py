@@ -284,6 +284,7 @@ def test_pages_of_other_origins_may_read_without_cookies_and_tokens(client, rude
     assert "Access-Control-Allow-Credentials" not in answer
     assert client.get("/api/v1/nothing")["Access-Control-Allow-Origin"] == "*"
     asked = client.options("/api/v1/models", headers={"Access-Control-Request-Method": "GET"})
+    assert (asked.status_code, asked.content) == (204, b"")
     assert "Authorization" not in asked["Access-Control-Allow-Headers"]
     assert "POST" not in asked["Access-Control-Allow-Methods"]
     assert "Access-Control-Allow-Origin" not in client.get("/rankings/")

@@ -61,6 +61,7 @@ def test_a_reader_who_has_a_page_is_not_sent_it_again(client, board, path, djang
     with django_assert_num_queries(1):
         answer = client.get(path, headers={"If-None-Match": etag})
     assert (answer.status_code, answer.content) == (304, b"")
+    assert "Content-Type" not in answer
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -160,6 +161,14 @@ def test_progress_changes_the_stamp_of_pages_that_show_it_alone(board, models):
     moving.pop(2)  # a total says nothing before something is done
     assert len(set(moving)) == len(moving)
     assert board_stamp().kept == still
+
+
+def test_only_pages_that_show_progress_are_made_anew_as_work_goes_on(client, board, models):
+    late = next(model for model in models.values() if not model.scorings.filter(metric_version__metric=board).exists())
+    pages = {"/metrics/": True, "/models/": False, "/about/": False, f"/metrics/{board.slug}/": False}
+    before = {path: client.get(path)["ETag"] for path in pages}
+    request_evaluation(late, board, send=False)
+    assert {path: client.get(path)["ETag"] != tag for path, tag in before.items()} == pages
 
 
 def test_who_is_signed_in_gets_a_page_of_their_own(client, board):
