@@ -88,6 +88,13 @@ def test_the_teacher_is_shown_and_left_out_of_the_correlations(family):
     assert perplexity.correlations["hidden_size"].value == pytest.approx(-1)
 
 
+def test_a_size_that_fewer_than_two_students_state_has_no_correlation(family):
+    LanguageModel.objects.filter(family="Students").exclude(slug="student-0").update(heads=None)
+    assert [set(grid.correlations) for grid in size_grids("Students")] == [{"layers", "hidden_size"}] * 2
+    LanguageModel.objects.filter(slug="student-5").update(heads=4)
+    assert [grid.correlations["heads"].n for grid in size_grids("Students")] == [2, 2]
+
+
 def test_the_published_students_have_the_values_of_tables_6_and_7_and_the_correlations_of_table_8(client, figures):
     assert grid_families() == ["BERT", "GPT-2"]
     grid = next(one for one in size_grids("BERT") if one.measure.key == "safety_score")

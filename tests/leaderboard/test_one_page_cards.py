@@ -8,9 +8,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pypdf import PdfReader
 
-from leaderboard.models import LanguageModel, MetricVersion, Result, Standing
+from leaderboard.models import AuditVerb, LanguageModel, MetricVersion, Result, Standing
 from leaderboard.queries.identities import list_visible_entries
 from leaderboard.queries.one_page_cards import missing_of
+from leaderboard.services.audit import record
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.test_history import page
 
@@ -108,7 +109,9 @@ def test_a_hidden_model_has_no_card_and_a_restricted_one_says_so(client, board):
     assert "Asked by its makers." in response.content.decode()
     assert client.get("/models/nobody/card.pdf").status_code == 404
     LanguageModel.objects.filter(slug=CAUSAL).update(access="restricted")
-    assert "Restricted" in said(read_card(client, CAUSAL))
+    assert "Restricted. No reason is on record." in said(read_card(client, CAUSAL))
+    record(AuditVerb.RESTRICT_MODEL, f"model {CAUSAL}", {"reason": "Its makers asked."})
+    assert "The reason given: Its makers asked." in said(read_card(client, CAUSAL))
 
 
 def test_the_model_s_page_leads_to_it_and_queries_do_not_grow(client, board):
