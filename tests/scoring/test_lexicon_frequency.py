@@ -49,6 +49,16 @@ def test_every_percentage_is_that_of_a_loop(scores):
 
 
 @pytest.mark.slow
+@given(matches())
+def test_worst_cases_are_those_of_missing_continuations_that_all_match_or_none(scores):
+    least, most = (by_slice(np.nan_to_num(scores, nan=match)) for match in (0.0, 1.0))
+    for name, measurement in by_slice(scores).items():
+        assert measurement.worst_low == pytest.approx(least[name].value)
+        assert measurement.worst_high == pytest.approx(most[name].value)
+        assert measurement.missing_texts == np.isnan(scores[:, :, 0]).sum()
+
+
+@pytest.mark.slow
 @given(matches(), st.randoms(use_true_random=False))
 def test_the_order_of_continuations_and_prompts_changes_no_value(scores, random):
     rows, columns = list(range(scores.shape[0])), list(range(scores.shape[1]))

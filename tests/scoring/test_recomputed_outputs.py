@@ -39,3 +39,11 @@ def test_more_continuations_differ_than_its_precision_changes(precision, most):
     assert not list(CONTINUATIONS.differences(continuations(), continuations(most), precision))
     (words,) = CONTINUATIONS.differences(continuations(), continuations(most + 1), precision)
     assert words == f"{most + 1} of 100 continuations are other ones than the model gives, as of prompts one"
+
+
+def test_three_prompts_whose_continuations_differ_are_named_in_order():
+    prompts = ["e", "b", "d", "a", "c"]
+    stored = pa.table({"prompt_id": prompts, "index": [0] * 5, "text": ["before"] * 5})
+    recomputed = stored.set_column(2, "text", pa.array(["after"] * 5))
+    (words,) = CONTINUATIONS.differences(stored, recomputed, "float32")
+    assert words == "5 of 5 continuations are other ones than the model gives, as of prompts a, b, c"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 from dataclasses import replace
 
@@ -288,6 +289,23 @@ def test_swapped_letters_are_the_same_letters_alike_in_each_run():
     assert swap_letters(text) == swap_letters(text) != text
     assert sorted(swap_letters(text)) == sorted(text)
     assert [len(word) for word in swap_letters(text).split()] == [len(word) for word in text.split()]
+
+
+def test_every_letter_of_a_word_changes_places_with_the_next_in_some_words_from_the_first_to_the_last():
+    words = ["".join(letters) for letters in itertools.islice(itertools.permutations("abcdef"), 500)]
+    swaps = [0] * 5
+    for word in words:
+        disturbed = swap_letters(word)
+        place = 0
+        while place < len(word):
+            if disturbed[place] == word[place]:
+                place += 1
+                continue
+            assert disturbed[place : place + 2] == word[place + 1] + word[place]
+            swaps[place] += 1
+            place += 2
+    assert min(swaps) > 500 * 0.05  # a tenth of them, a little less behind a pair that was swapped
+    assert max(swaps) < 500 * 0.15
 
 
 def test_effects_are_of_the_texts_that_have_both_scores():
