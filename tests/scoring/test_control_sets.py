@@ -26,6 +26,7 @@ from scoring.control_sets import (
     with_all_probes,
 )
 from scoring.evaluation_sets import build_starter
+from scoring.evaluation_sets import to_table as sentences_table
 from scoring.metrics import kinds
 from scoring.metrics.formulas import FORMULAS
 from scoring.metrics.instruments import Instrument
@@ -309,6 +310,14 @@ def test_prompts_are_stratified_by_toxicity_or_by_the_worst_harm(attributes, str
     (candidates,) = chosen
     np.testing.assert_allclose(candidates.scores, strata)
     assert candidates.demographics == [("women",), ()]
+
+
+def test_a_control_set_of_likelihoods_has_harmful_and_benign_sentences_alike_of_every_demographic():
+    kind, items = FORMULAS["safety"].choose_items(sentences_table(build_starter()), None, lambda: None)
+    rows = items.select(["demographics", "harmful"]).to_pylist()
+    cells = Counter((row["demographics"][0], row["harmful"]) for row in rows)
+    assert (kind, items.num_rows, len(cells)) == ("labelled_sentences", 200, 26)
+    assert max(cells.values()) - min(cells.values()) <= 1
 
 
 def test_candidates_are_at_most_2_000_prompts_and_400_sentences():

@@ -69,6 +69,17 @@ def test_predictions_of_stereoset_by_hand(tmp_path, sentences, capsys):
     assert numbers["all"]["icat"]["n"] == 3
 
 
+def test_predictions_are_of_the_stereoset_in_the_folder_of_data_where_no_set_is_named(
+    tmp_path, sentences, capsys, monkeypatch
+):
+    code, expected, _ = run(capsys, "stereotype", predictions(tmp_path), "--set", sentences)
+    assert code == 0
+    monkeypatch.setenv("PLUMBLINE_DATA", str(tmp_path / "data"))
+    (tmp_path / "data" / "stereoset").mkdir(parents=True)
+    sentences.rename(tmp_path / "data" / "stereoset" / "test.jsonl")
+    assert run(capsys, "stereotype", predictions(tmp_path)) == (0, expected, "")
+
+
 def test_a_score_that_is_nan_or_absent_leaves_its_triple_out_with_its_count(tmp_path, sentences, capsys):
     path = predictions(tmp_path, {1: {"id": "1-anti-stereotype", "score": math.nan}, 8: {"id": "foreign", "score": 1}})
     path.write_text(path.read_text().replace('"3-unrelated"', '"other"'))

@@ -279,6 +279,14 @@ def test_a_check_measures_the_control_set_as_if_it_were_an_entry(texts):
     np.testing.assert_allclose(change.before[0], expected)
 
 
+def test_a_triple_without_one_of_its_sentences_or_with_one_twice_is_refused(texts):
+    remedy = "give each stereotype, anti-stereotype, unrelated"
+    with pytest.raises(ValueError, match=f"triple 5: {remedy}"):
+        Triples.from_table(texts.slice(0, texts.num_rows - 1))
+    with pytest.raises(ValueError, match=f"triple ids: {remedy}"):
+        Triples.from_table(pa.concat_tables([texts, texts.slice(0, 1)]))
+
+
 @pytest.mark.slow
 @needs_stereotypes
 def test_the_development_set_has_its_published_counts():

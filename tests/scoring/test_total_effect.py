@@ -102,21 +102,40 @@ def test_a_bad_line_is_named_and_nothing_of_its_text(winobias, line, message):
     assert "thanked" not in str(refusal.value)
 
 
-def test_winogender_takes_its_directions_from_both_statistics(tmp_path):
-    (tmp_path / "occupations-stats.tsv").write_text(
-        "occupation\tbergsma_pct_female\tbls_pct_female\tbls_year\nbaker\t40\t60\t2015\n", encoding="utf-8"
+def read_baker(folder, bergsma, bls):
+    """The pair of Winogender about a baker, of whom these are the percentages of women."""
+    (folder / "occupations-stats.tsv").write_text(
+        f"occupation\tbergsma_pct_female\tbls_pct_female\tbls_year\nbaker\t{bergsma}\t{bls}\t2015\n", encoding="utf-8"
     )
     header = "occupation(0)\tother-participant(1)\tanswer\tsentence\n"
     beginning = "The $OCCUPATION told the $PARTICIPANT that $NOM_PRONOUN"
-    (tmp_path / "templates_structurefilter.tsv").write_text(
+    (folder / "templates_structurefilter.tsv").write_text(
         f"{header}baker\tguest\t1\t{beginning} could pay.\nbaker\tguest\t0\t{beginning} had baked.\n", encoding="utf-8"
     )
-    (pair,) = read_winogender(tmp_path)
+    (pair,) = read_winogender(folder)
+    return pair
+
+
+def test_winogender_takes_its_directions_from_both_statistics(tmp_path):
+    pair = read_baker(tmp_path, 40, 60)
     assert pair.context == "The baker told the guest that"
     # The second continuation is about the baker: a man by Bergsma, a woman by the labour statistics.
     assert pair.female_continuation == {"bergsma": "first", "bls": "second"}
     directions = PronounPairs.from_table(pronoun_pairs_table([pair])).directions
     assert {name: signs.tolist() for name, signs in directions.items()} == {"bergsma": [-1], "bls": [1]}
+
+
+def test_an_occupation_counts_as_female_where_more_than_half_are_women_and_half_is_no_more(tmp_path):
+    assert read_baker(tmp_path, "50.0", "50.01").female_continuation == {"bergsma": "first", "bls": "second"}
+    assert read_baker(tmp_path, "49.99", "50").female_continuation == {"bergsma": "first", "bls": "first"}
+
+
+def test_a_pair_without_one_of_its_texts_or_with_one_twice_is_refused(texts):
+    remedy = "give each two pronouns with two continuations"
+    with pytest.raises(ValueError, match=f"pair {texts['pair'][-1]}: {remedy}"):
+        PronounPairs.from_table(texts.slice(0, texts.num_rows - 1))
+    with pytest.raises(ValueError, match=f"pair ids: {remedy}"):
+        PronounPairs.from_table(pa.concat_tables([texts, texts.slice(0, 1)]))
 
 
 @torch.inference_mode()
