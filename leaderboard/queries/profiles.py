@@ -186,13 +186,16 @@ def _profile(scoring: Scoring, results: list[Result], group: Sequence[Scoring], 
         for name in slices_in_order((result.slice for result in results), scoring.metric_version.declared)
     ]
     steps = [ProfileStep(one.metric_version, one, places.get(one.metric_version_id)) for one in group]
-    is_listed = scoring.ranked or bool(scoring.why_unranked)  # type: ignore[attr-defined]
-    return Profile(scoring, measures, rows, steps, downloads(scoring, is_listed))
+    is_shown = scoring.ranked or bool(scoring.why_unranked)  # type: ignore[attr-defined]
+    return Profile(scoring, measures, rows, steps, downloads(scoring, is_shown))
 
 
-def downloads(scoring: Scoring, is_ranked: bool) -> list[ArtefactLink]:
-    """The files of a scoring that may be downloaded: of entries that are ranked, or shown as not ranked."""
-    if not is_ranked or scoring.metric_version.provenance != Provenance.MEASURED:
+def downloads(scoring: Scoring, is_shown: bool) -> list[ArtefactLink]:
+    """The files of a scoring that may be downloaded, as `manifest.entries` has it.
+
+    Those of entries that are ranked, or shown as not ranked (`is_shown`), but for withdrawn and hidden models.
+    """
+    if not is_shown or scoring.model.is_off_rankings or scoring.metric_version.provenance != Provenance.MEASURED:
         return []
     outputs = scoring.run.artefact if scoring.run else None
     files = (("Outputs of the model", outputs), ("Values of each text", scoring.artefact))

@@ -191,6 +191,17 @@ def test_a_withdrawn_model_says_so_with_the_reason_and_passes_no_files_on(client
     assert "No files to download: the model was withdrawn" in said(html)
 
 
+def test_a_withdrawn_entry_that_was_not_ranked_passes_no_files_on_either(client, board, models):
+    scoring = own(board, models[CAUSAL])
+    Scoring.objects.filter(pk=scoring.pk).update(texts_missing=scoring.texts)
+    publish_standings(board.current_version())
+    assert 'href="/artefacts/' in page(client, MODEL)
+    LanguageModel.objects.filter(pk=models[CAUSAL].pk).update(access="withdrawn")
+    html = page(client, MODEL)
+    assert 'href="/artefacts/' not in html
+    assert "No files to download: the model was withdrawn" in said(html)
+
+
 def test_an_outdated_entry_is_said_with_its_reason(client, board, models):
     scoring = own(board, models[CAUSAL])
     OutdatedEntry.objects.create(
