@@ -30,7 +30,9 @@ POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none';
 def embed(request: HttpRequest) -> HttpResponse:
     """The first ranking of the page of the same query, small, for a frame of any page: no cookie, form or script."""
     choice = parse(request, metrics_with_versions())
-    tables, problem = read_tables(replace(choice, rankings=choice.rankings[:1]))
+    # The page has figures of a metric like it beside its own; a frame has no room to say so.
+    own_rankings = [ranking for ranking in choice.rankings if ranking.metric == choice.metric]
+    tables, problem = read_tables(replace(choice, rankings=own_rankings[:1]))
     context = {
         "choice": choice,
         "table": tables[0] if tables else None,

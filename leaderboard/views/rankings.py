@@ -24,7 +24,13 @@ from leaderboard.rankings.rows import read_rankings
 from leaderboard.rankings.selection import BOTH, usual_columns
 from leaderboard.rankings.sheets import sheet_of
 from leaderboard.rankings.slices import ranked_measures
-from leaderboard.rankings.versions import NoRanking, has_history, metrics_with_versions, published_versions
+from leaderboard.rankings.versions import (
+    NoRanking,
+    current_versions,
+    has_history,
+    metrics_with_versions,
+    published_versions,
+)
 from leaderboard.rankings.view import AS_PROTOCOL, CONTEXTS, EXTRAS, ROWS, SIZES, SLICE, UNKNOWN, WEIGHTS, Filters
 from leaderboard.rankings.words import explanations, order_in_words
 from leaderboard.services.scorers import problem_with
@@ -135,6 +141,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
         ],
         "why_empty": problem,
         "measure_label": MEASURES[choice.measure].label,
+        "other_numbers": "" if tables or problem else find_other_numbers(choice),
         "with_numbers": [] if tables or problem else list_other_measures(choice),
         "narrowing": list_filters(choice, tables),
         "columns": columns(choice),
@@ -213,8 +220,18 @@ def list_other_measures(choice: RankingChoice) -> list[tuple[str, str]]:
     """The measures that have numbers where the chosen one has none: label and address of each."""
     anywhere = dict.fromkeys(("slice", "version", "as_of", "provenance", "sort", "columns"), "")
     return [
-        (measure.label, choice.address(measure=measure.key, **anywhere)) for measure in ranked_measures(choice.metric)
+        (measure.label, choice.address(measure=measure.key, **anywhere))
+        for measure in ranked_measures(choice.metric)
+        if measure.key != choice.measure
     ]
+
+
+def find_other_numbers(choice: RankingChoice) -> str:
+    """The query of the numbers that the metric has where it has none of the provenance asked for; "" elsewhere."""
+    provenances = {version.provenance for version in current_versions(choice.metric, Provenance.values)}
+    if choice.provenance not in Provenance.values or choice.provenance in provenances or not provenances:
+        return ""
+    return choice.address(provenance="", version="")
 
 
 def population_choices(choice: RankingChoice) -> list[tuple[str, str]]:

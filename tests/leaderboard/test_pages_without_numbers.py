@@ -29,6 +29,28 @@ def test_an_empty_board_says_so(client, db):
     assert "No numbers here yet" in page(client, "/rankings/")
 
 
+def test_a_reader_who_asks_for_measured_numbers_is_led_to_the_published_ones_that_there_are(client, db):
+    seed_figures()
+    html = page(client, "/rankings/?metric=safety-toxigen&provenance=measured")
+    assert "Nothing of this metric was measured here yet: it has published figures ." in said(html)
+    assert 'href="?metric=safety-toxigen">published figures' in html
+    assert "No model has a value" not in html
+
+
+def test_a_reader_who_asks_for_published_figures_is_led_to_the_measured_numbers_that_there_are(client, board):
+    html = page(client, "/rankings/?metric=safety-starter&provenance=published")
+    assert "No figures of this metric are published: it has numbers that were measured here ." in said(html)
+    assert 'href="?metric=safety-starter">numbers that were measured here' in html
+
+
+def test_a_frame_shows_no_figures_of_another_metric(client, db):
+    seed_figures()
+    frame = client.get("/embed/?metric=safety-starter").content.decode()
+    assert "No numbers here yet." in frame
+    assert "<tbody>" not in frame
+    assert "<tbody>" in client.get("/embed/?metric=safety-toxigen").content.decode()
+
+
 def test_comparing_on_an_empty_board_asks_for_its_seed(client, db):
     assert "run manage.py seed" in refused(client, "/compare/")
 
