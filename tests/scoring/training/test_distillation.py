@@ -73,6 +73,17 @@ def test_the_feed_forward_layers_keep_their_ratio():
 
 
 @pytest.mark.parametrize(
+    ("width", "groups"),
+    [(512, 2), (256, 1), (384, 6), (128, 2), (64, 1)],  # heads of 64: 8, 4, 6, 2 and 1; four share keys and values
+)
+def test_heads_share_keys_and_values_as_the_teachers_do_where_they_divide_and_not_at_all_elsewhere(width, groups):
+    teacher = AutoConfig.for_model("llama", hidden_size=1024, num_attention_heads=16, num_key_value_heads=4)
+    student = configure_student(teacher, 1, width)
+    assert (student.num_attention_heads, student.num_key_value_heads) == (width // 64, groups)
+    assert student.head_dim == 64
+
+
+@pytest.mark.parametrize(
     ("family", "depth", "width", "words"),
     [
         ("albert", 1, 64, "teacher = 'albert': use a model of one of bert"),

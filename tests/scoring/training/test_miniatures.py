@@ -1,16 +1,20 @@
 """The recipe of the bundled models, made small: what comes of it loads, has learnt, and is the same for a seed."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file
+from transformers import PreTrainedTokenizerFast
 
 from scoring.language_models import load_files
 from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
 from scoring.training import miniatures
-from scoring.training.miniatures import Miniature, train
+from scoring.training.miniatures import Miniature, build, train
+from scoring.training.tokenizers import train_bpe, train_wordpiece
 from tests.scoring.training.conftest import sentences
 
 VOCABULARY = 600
@@ -43,3 +47,56 @@ def test_the_same_seed_gives_the_same_miniature_and_another_another(tmp_path: Pa
     assert weights["first"] == weights["again"] != weights["other"]
     tokenizers = {(tmp_path / name / "tokenizer.json").read_bytes() for name in ("first", "other")}
     assert len(tokenizers) == 1
+
+
+@pytest.mark.parametrize(("kind", "train_tokenizer"), [("causal", train_bpe), ("masked", train_wordpiece)])
+def test_a_miniature_learns_without_dropout(kind: str, train_tokenizer: Callable[..., PreTrainedTokenizerFast]):
+    spec = Miniature(kind, layers=2, hidden=64, steps=1, peak_rate=1e-3)
+    model = build(spec, train_tokenizer(DOCUMENTS, VOCABULARY, spec.context)).train()
+    ids = torch.arange(5, 25)[None]
+    with torch.no_grad():
+        first, second = (model(input_ids=ids).logits for _ in range(2))
+    assert first.abs().max() > 0
+    assert torch.equal(first, second)
+
+
+@torch.no_grad()
+def test_a_masked_miniature_starts_with_queries_that_match_keys_and_with_small_layers():
+    spec = Miniature("masked", layers=8, hidden=64, steps=1, peak_rate=1e-3)
+    torch.manual_seed(0)
+    model = build(spec, train_wordpiece(DOCUMENTS, VOCABULARY, spec.context))
+    for layer in model.bert.encoder.layer:
+        attention = layer.attention.self
+        assert torch.equal(attention.query.weight, attention.key.weight)
+        assert not torch.equal(attention.query.weight, attention.value.weight)
+        for small, usual in ((layer.attention.output.dense, attention.value), (layer.output.dense, attention.query)):
+            assert float(small.weight.std() / usual.weight.std()) == pytest.approx(0.25, rel=0.1)  # 1 / sqrt(2 x 8)
+
+
+def test_only_the_miniatures_that_are_named_and_not_there_yet_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    trained: list[tuple[str, int]] = []
+
+    def train_nothing(spec: Miniature, _documents: list[str], folder: Path, seed: int) -> float:
+        trained.append((spec.name, seed))
+        folder.mkdir()
+        return 2.0
+
+    def write_nothing(folder: Path, _held_out: list[str], **_options: int) -> float:
+        (folder / "README.md").touch()
+        return 1.5
+
+    monkeypatch.setattr(miniatures, "load_corpus", lambda _data, _seed: (DOCUMENTS, []))
+    monkeypatch.setattr(miniatures, "train", train_nothing)
+    monkeypatch.setattr(miniatures, "write_card", write_nothing)
+    command = ["miniatures", "--data", str(tmp_path), "--out", str(tmp_path), "--seed", "3"]
+    names = [spec.name for spec in miniatures.MINIATURES]
+    monkeypatch.setattr("sys.argv", [*command, "--only", names[4], names[1]])
+    miniatures.main()
+    assert trained == [(names[1], 3), (names[4], 3)]
+    lines = [f"{name}: {words}" for name, _ in trained for words in ("trained in 2 s", "1.500 nats a token")]
+    assert [line.removesuffix(" on held-out documents") for line in capsys.readouterr().out.splitlines()] == lines
+    monkeypatch.setattr("sys.argv", command)
+    miniatures.main()
+    assert sorted(trained) == sorted((name, 3) for name in names)
