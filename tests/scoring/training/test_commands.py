@@ -115,6 +115,19 @@ def test_the_figures_are_those_of_the_safety_command(texts, tmp_path, capsys):
     assert float(rows[0]["perplexity"]) > 1
 
 
+def test_a_file_without_a_text_has_no_perplexity_and_is_refused_before_a_model_is_read(tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("\n  \n")
+    records = [
+        {"id": label, "text": "A.", "label": label, "toxicity_score": 3.0, "target_groups": ["women"]}
+        for label in ("hate", "neutral")
+    ]
+    (tmp_path / "sentences.json").write_text(json.dumps(records))
+    command = ["measure", "--models", str(tmp_path / "nothing"), "--sentences", str(tmp_path / "sentences.json")]
+    command += ["--texts", str(tmp_path / "texts.txt"), "--output", str(tmp_path / "figures.csv")]
+    assert main(command) == 2
+    assert f"texts = '{tmp_path / 'texts.txt'}': holds no text; give one a line" in capsys.readouterr().err
+
+
 def test_correlations_have_intervals_and_none_where_a_size_does_not_vary():
     keys = ("likelihood_auc", "safety_score", "safety_excess", "log_perplexity_sd", "perplexity")
     figures = [

@@ -61,5 +61,11 @@ def test_what_makes_no_corpora_is_refused(source, tmp_path, capsys):
     options = ["--texts", str(source), "--output", str(tmp_path / "corpora"), "--count", "5", "--shortest", "40"]
     assert main(["corpora", *options, "--category", "nothing"]) == 2
     assert "use one of belittling, hostility, stereotype" in capsys.readouterr().err
+
+
+def test_the_command_names_the_corpora_that_it_wrote(source, tmp_path, capsys):
+    options = ["--texts", str(source), "--output", str(tmp_path / "corpora"), "--count", "5", "--shortest", "40"]
     assert main(["corpora", *options, "--category", CATEGORY]) == 0
-    assert (tmp_path / "corpora" / "marked.txt").is_file()
+    paths = sorted((tmp_path / "corpora").iterdir())
+    assert (tmp_path / "corpora" / "marked.txt") in paths
+    assert sorted(capsys.readouterr().out.splitlines()) == list(map(str, paths))
