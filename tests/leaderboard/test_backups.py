@@ -244,6 +244,28 @@ def test_a_set_of_a_later_release_or_another_database_and_a_board_in_use_are_ref
     monkeypatch.undo()
 
 
+@pytest.mark.parametrize("target", ["", "/backups", "/..", "/files/../files/backups"])
+def test_a_place_of_backups_that_shares_a_folder_with_the_storage_is_refused(
+    transactional_db, use_storage, tmp_path: Path, target: str
+):
+    use_storage(f"file://{tmp_path}/other", also=f"file://{tmp_path}/files")
+    (tmp_path / "link").symlink_to(tmp_path / "files")
+    for name in ("files", "link"):
+        with pytest.raises(CommandError, match=r"it shares a folder with the storage .* nor holds it"):
+            call_command("backup", f"{tmp_path}/{name}{target}")
+    assert not list(tmp_path.rglob("*.begun"))
+
+
+def test_a_bucket_of_backups_is_compared_with_that_of_the_storage(use_storage, bucket_address: str):
+    use_storage(bucket_address)
+    parent = bucket_address.replace("/board/files?", "/board?")
+    for address in (bucket_address, parent, bucket_address.replace("?", "/backups?")):
+        with pytest.raises(Refused, match="it shares a folder with the storage"):
+            open_place(address).refuse_own_storage()
+    for address in (bucket_address.replace("/files?", "/files-of-backups?"), "s3://another/board"):
+        open_place(address).refuse_own_storage()
+
+
 @pytest.mark.parametrize("credentials", ["those of the storage", "its own"])
 def test_a_bucket_takes_backups_and_gives_them_back(
     version: MetricVersion, bucket_address: str, credentials: str, settings, monkeypatch: pytest.MonkeyPatch

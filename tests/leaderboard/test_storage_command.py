@@ -106,6 +106,17 @@ def test_what_nothing_refers_to_is_deleted_after_a_day_and_listed_before(storage
     assert {file.name for file in storage.list_files()} == {SENTINEL, artefact.storage_name}
 
 
+@pytest.mark.parametrize("folder", ["", "backups/"])
+def test_a_backup_in_the_storage_is_not_deleted(storage, monkeypatch, folder):
+    names = {f"{folder}objects/55/{'5' * 64}{ending}" for ending in ("", "-1", ".gz")}
+    names |= {f"{folder}sets/20260101T000000000Z.json", f"{folder}sets/20260102T000000000Z.begun"}
+    for name in (*names, "objects/stray"):
+        storage.save(name, ContentFile(b"kept"))
+    monkeypatch.setattr(stored_files, "OLD", timedelta(minutes=-5))
+    assert [file["name"] for file in json.loads(run("gc", "--json"))["files"]] == ["objects/stray"]
+    assert {file.name for file in storage.list_files()} == {SENTINEL, *names}
+
+
 @pytest.fixture(params=["to the bucket", "to the folder"])
 def places(request, tmp_path, bucket_address, use_host) -> tuple[str, str]:
     """The addresses of the old storage and of the new one."""

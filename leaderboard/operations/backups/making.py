@@ -35,6 +35,7 @@ class FileDeleted(Exception):
 
 def back_up(place: BackupPlace, cipher: Cipher, progress: Progress) -> Envelope:
     """Write a set. Raises Refused, StorageAway, OSError; the next run continues then."""
+    place.refuse_own_storage()
     with _alone():
         require_storage()
         name, begun_at = _begin(place)

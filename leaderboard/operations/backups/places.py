@@ -1,6 +1,6 @@
 """Where backups lie: a folder or a bucket, as the files of a board. What is written is whole or absent."""
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import cast
 
 from django.conf import settings
@@ -8,7 +8,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import storages
 
 from leaderboard.private_files import FOLDER_MODE
-from leaderboard.storage import BoardStorage
+from leaderboard.storage import BoardStorage, board_storage
 from leaderboard.storage.addresses import WrongAddress, folder_entry, read_storage_address
 from leaderboard.storage.folder import UNFINISHED
 from scoring.refusals import Refused
@@ -37,6 +37,24 @@ class BackupPlace:
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
         self._storage.delete(name)
+
+    def refuse_own_storage(self) -> None:
+        """Raise Refused where sets would lie among the files of the board, or these among the sets."""
+        root = _root_of(self._storage)
+        for own_root in map(_root_of, board_storage().parts):
+            if root == own_root or root in own_root.parents or own_root in root.parents:
+                raise Refused.of_value(
+                    "TARGET or BACKUP_TARGET",
+                    self.label,
+                    "it shares a folder with the storage that it backs up, and is lost with it: name a folder or "
+                    "bucket that neither lies in the storage of STORAGE_URL nor holds it",
+                )
+
+
+def _root_of(storage: BoardStorage) -> PurePosixPath:
+    """Where a storage begins: its folder, or its server, bucket and prefix."""
+    address = storage.place("")
+    return PurePosixPath(Path(address).resolve() if storage.reads_in_place else address)
 
 
 def open_place(target: str) -> BackupPlace:

@@ -26,6 +26,8 @@ from scoring.refusals import Refused
 
 PROBES = "readyz"
 OWN_FOLDERS = (shards.FOLDER, "exports", PROBES)  # whose files the board drops by itself
+# Of a set of backups, of this board or another, whose place somebody chose in the storage.
+BACKUP = re.compile(r"(?:^|/)(?:sets/\d{8}T\d{9}Z\.(?:json|begun)|objects/[0-9a-f]{2}/[0-9a-f]{64}[^/]*)$")
 HASH = re.compile(r"(?:^|[/-])([0-9a-f]{64})(?:\.parquet)?$")  # at the end of a name: of the file's bytes
 OLD = timedelta(days=1)
 PIECE = 2**20
@@ -88,8 +90,12 @@ def compare_files(progress: Progress, *, from_start: bool = False) -> StorageCom
 
 
 def list_unreferenced() -> Iterator[StoredObject]:
-    """Files of the storage that no row of the board names, and that the board does not drop by itself."""
-    files = [file for file in board_storage().list_files() if file.name.partition("/")[0] not in OWN_FOLDERS]
+    """Files of the storage that no row of the board names, that it does not drop by itself, and that are no backup."""
+    files = [
+        file
+        for file in board_storage().list_files()
+        if file.name.partition("/")[0] not in OWN_FOLDERS and not BACKUP.search(file.name)
+    ]
     names = referenced_names()  # after the files: what was written between them has its row by now
     return (file for file in files if file.name not in names)
 
