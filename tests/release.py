@@ -101,6 +101,7 @@ def dump_board(root: Path, target: Path) -> None:
             "PLUMBLINE_VAR": folder,
             "SECRET_KEY": "for this only",
             "DATABASE_URL": f"sqlite:///{folder}/board",
+            **dict.fromkeys(("STORAGE_URL", "STORAGE_ALSO_URL"), ""),  # or .env would name the storage of a board
         }
         for command in ("migrate", "seed"):
             run(root, sys.executable, "manage.py", command, variables=variables)

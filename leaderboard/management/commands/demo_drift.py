@@ -42,14 +42,7 @@ class Command(BaseCommand):
         """Start over in a folder and with settings of the demonstration's own."""
         folder = Path(settings.VAR) / FOLDER
         shutil.rmtree(folder, ignore_errors=True)
-        own_settings = {
-            "PLUMBLINE_VAR": str(folder),
-            "DATABASE_URL": "",
-            "BROKER_URL": "",
-            "PLUMBLINE_DATA": str(folder),
-        }
-        environment = {name: value for name, value in os.environ.items() if name not in own_settings}
-        environment |= {name: value for name, value in own_settings.items() if value}
+        environment = os.environ | describe_separation(folder)
         arguments = [sys.executable, "manage.py", "demo_drift", "--port", str(port)]
         os.chdir(settings.BASE_DIR)
         os.execve(sys.executable, arguments, environment)  # noqa: S606
@@ -112,6 +105,22 @@ class Command(BaseCommand):
             except (urllib.error.URLError, OSError):
                 time.sleep(0.2)
         raise CommandError(f"the board did not start on port {port}: see the lines above, or choose another --port")
+
+
+def describe_separation(folder: Path) -> dict[str, str]:
+    """The settings by which a board in `folder` shares nothing with that of the environment, and tells nobody.
+
+    All are given, also those that are empty: what is missing would be filled from .env.
+    """
+    return {
+        "PLUMBLINE_VAR": str(folder),
+        "PLUMBLINE_DATA": str(folder),
+        "DATABASE_URL": f"sqlite:///{folder / 'plumbline.sqlite3'}",
+        "BACKUP_SECONDS": "0",
+        "EMAIL_URL": "console://",
+        **dict.fromkeys(("BROKER_URL", "CACHE_URL", "STORAGE_URL", "STORAGE_ALSO_URL"), ""),
+        **dict.fromkeys(("ALERT_EMAIL", "ALERT_WEBHOOK", "DEAD_MAN_PING", "SENTRY_DSN", "BACKUP_TARGET"), ""),
+    }
 
 
 def end(number: int, _frame: object) -> None:
