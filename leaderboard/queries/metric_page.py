@@ -148,7 +148,7 @@ def story(metric: Metric) -> Story:
     moments = timeline(metric)
     published_versions = [moment.version for moment in moments if moment.version.published_at]
     measured_versions = [version for version in published_versions if version.measured]
-    version = next(reversed(measured_versions or published_versions), None)
+    version = next(iter(measured_versions or published_versions), None)
     protocol = version.protocol if version else metric.protocol
     chat_protocol = (version.chat_protocol if version else None) or metric.chat_protocol
     control = (

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry
+from leaderboard.models import ControlSet, LanguageModel, Metric, MetricVersion, OutdatedEntry
 from leaderboard.queries.metric_page import Counted, list_counts
 from leaderboard.services.policies import set_policy
 from leaderboard.services.rescore import cancel, open_rescoring
@@ -193,6 +193,9 @@ def test_versions_are_told_newest_first_with_why_when_entries_scorer_and_where_t
     ):
         assert address.replace("&", "&amp;") in html
         assert client.get(address).status_code == 200
+    for number, noise in ((1, 0.5), (2, 0.25)):
+        ControlSet.objects.filter(metric_version__number=number).update(noise=noise)
+    assert "have a standard deviation of 0.25" in said(page(client, ADDRESS))
     cancel(active(living))
     assert "cancelled before it was published" in timeline(page(client, ADDRESS))[0]
 
