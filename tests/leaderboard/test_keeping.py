@@ -163,6 +163,7 @@ def test_progress_changes_the_stamp_of_pages_that_show_it_alone(board, models):
     assert board_stamp().kept == still
 
 
+@pytest.mark.slow
 def test_only_pages_that_show_progress_are_made_anew_as_work_goes_on(client, board, models):
     late = next(model for model in models.values() if not model.scorings.filter(metric_version__metric=board).exists())
     pages = {"/metrics/": True, "/models/": False, "/about/": False, f"/metrics/{board.slug}/": False}

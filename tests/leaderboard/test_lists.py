@@ -7,8 +7,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils.html import escape
 
-from leaderboard.models import LanguageModel, Metric
-from tests.leaderboard.conftest import seed_figures
+from leaderboard.models import LanguageModel, Metric, Scoring, Work
+from leaderboard.queries.lists import ModelFilters, list_models
+from tests.leaderboard.conftest import CAUSAL, seed_figures
 from tests.leaderboard.test_history import page
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
@@ -57,6 +58,23 @@ def test_a_model_of_several_sources_is_one_row_with_what_is_known_of_it(client, 
     assert cells[1:] == ["OpenAI", "GPT-2", "Causal", "124M", "Modified MIT", "4", "7"]
     assert names(page(client, "/models/?q=together_ul2")) == ["UL2 (20B)"]
     assert 'aria-sort="descending"' in page(client, "/models/?sort=-parameters")
+
+
+@pytest.mark.slow
+def test_models_are_listed_in_each_order_with_those_of_unknown_size_last(client, db):
+    seed_figures()
+    for sort, column in (("parameters", "size"), ("-parameters", "size"), ("-metrics", "metric_count")):
+        values = [row[column] for row in list_models(ModelFilters(), sort)]
+        known_values = [value for value in values if value is not None]
+        assert known_values == sorted(known_values, reverse=sort.startswith("-"))
+        assert values[len(known_values) :] == [None] * (len(values) - len(known_values))
+        assert re.search(rf'<option value="{sort}"\s+selected', page(client, f"/models/?sort={sort}"))
+
+
+def test_a_metric_counts_once_it_has_numbers_of_a_model(board):
+    assert list_models(ModelFilters(q=CAUSAL), "name").get()["metric_count"] == 1
+    Scoring.objects.filter(model__slug=CAUSAL).update(state=Work.State.FAILED, reason="It ran out of memory.")
+    assert list_models(ModelFilters(q=CAUSAL), "name").get()["metric_count"] == 0
 
 
 def test_the_lists_take_as_many_queries_for_any_number_of_models(client, board):
