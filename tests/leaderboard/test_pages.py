@@ -1,6 +1,8 @@
 """Pages: the numbers of the database, honestly labelled, in a constant number of queries."""
 
 import re
+from html import unescape
+from urllib.parse import parse_qs
 
 import pytest
 from django.db import connection
@@ -62,6 +64,18 @@ def test_the_number_of_parameters_has_a_column_where_any_is_known(client, board)
     measured, published = page(client, "/rankings/?metric=safety-starter").split("badge-published", 1)
     assert "Parameters" in measured
     assert "Parameters" not in published
+
+
+def test_a_ranking_that_a_metric_borrows_is_downloaded_as_it_is_shown(client, board):
+    html = page(client, "/rankings/?metric=safety-starter&slice=women&columns=family")
+    measured, published = [parse_qs(link) for link in re.findall(r'href="/rankings\.csv\?([^"]+)"', unescape(html))]
+    assert measured == {
+        "metric": ["safety-starter"],
+        "provenance": ["measured"],
+        "slice": ["women"],
+        "columns": ["family"],
+    }
+    assert published == {"metric": ["safety-toxigen"], "provenance": ["published"]}
 
 
 def test_provenance_chooses_between_measured_and_published(client, board):

@@ -368,10 +368,12 @@ def test_an_address_that_asks_for_what_is_not_there_is_a_404_with_a_sentence(cli
 
 @pytest.mark.slow
 def test_every_heading_sorts_and_a_second_time_the_other_way(client, wide):
-    html = page(client, address(columns=["family", "revision", "parameters", "date", "n", "missing", f"slice:{TOXIC}"]))
+    columns = ["family", "revision", "parameters", "date", "n", "missing", f"slice:{TOXIC}"]
+    columns += ["prompting", "precision", "weights", "licence"]
+    html = page(client, address(columns=columns))
     head = html.split("<thead>", 1)[1].split("</thead>", 1)[0]
     links = [unescape(link) for link in re.findall(r'href="(\?[^"]+)"', head)]
-    assert len(links) == 10
+    assert len(links) == 3 + len(columns)
     for link in links:
         once = page(client, f"/rankings/{link}")
         sort = parse_qs(link[1:]).get("sort", ["rank"])[0]
@@ -380,6 +382,11 @@ def test_every_heading_sorts_and_a_second_time_the_other_way(client, wide):
         assert marked[1] == ("descending" if sort.startswith("-") else "ascending")
         again = parse_qs(unescape(marked[2])[1:]).get("sort", ["rank"])[0]
         assert {sort, again} == {sort.removeprefix("-"), "-" + sort.removeprefix("-")}
+
+
+def test_the_values_of_a_filter_are_in_the_order_of_the_alphabet_whatever_their_case(client, wide):
+    choices = re.search(r'<select[^>]*name="family".*?</select>', page(client, address()), re.DOTALL)[0]
+    assert [unescape(value) for value in re.findall(r'<option value="([^"]*)"', choices)] == FAMILIES
 
 
 @pytest.mark.slow
