@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from scipy import stats
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work
+from leaderboard.rankings.intervals import FROM_COUNTS, NONE_FOR_AVERAGES
 from leaderboard.services import artefacts
 from leaderboard.services.evaluate import request_evaluation
 from tests.charts import points, read_chart, stretches
@@ -133,6 +134,8 @@ def test_published_figures_are_set_side_by_side_without_a_test_and_the_page_says
     assert table(html, SLICES)[0][0] == "Average"
     assert len(points(read_chart(client, html))) == 3
     assert "told apart" not in said(html).split("How to read this")[0]
+    assert NONE_FOR_AVERAGES in said(html)
+    assert FROM_COUNTS in said(page(client, f"{PUBLISHED}&metric=safety-toxigen&measure=safety_score&slice=women"))
 
 
 @pytest.mark.slow

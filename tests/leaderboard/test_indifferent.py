@@ -13,7 +13,7 @@ from scipy import stats
 from leaderboard.models import Result
 from leaderboard.services.published import rows as published_rows
 from scoring.metrics.safety import LIMITS, MEASURES
-from tests.charts import read_chart, stretches
+from tests.charts import read_chart, stretches, traces
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
 from tests.leaderboard.test_rankings import page, said
 
@@ -87,7 +87,13 @@ def test_compare_draws_it_where_scores_are_drawn(client, board):
         Result.objects.create(scoring=scoring, measure="safety_indifferent", slice="average", value=0.3 + 0.01 * number)
     slugs = "&".join(f"m={of.model.slug}" for of in scorings.values())
     html = page(client, f"/compare/?metric={PAPER}&measure=safety_score&{slugs}")
-    assert sorted(stretch[0][0] for stretch in stretches(read_chart(client, html), "dot")) == [0.3, 0.31]
+    figure = read_chart(client, html)
+    assert sorted(stretch[0][0] for stretch in stretches(figure, "dot")) == [0.3, 0.31]
+    (spots,) = traces(figure, "points")
+    assert sorted(title.split("; ")[1] for title in spots["hovertext"]) == [
+        "if it were indifferent, 0.300",
+        "if it were indifferent, 0.310",
+    ]
     assert "If indifferent" in html
     assert "The dotted tick on each line" in said(html)
     assert "≈ 0.310" in html

@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from django.apps import apps
+from django.core.cache import caches
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from scipy import stats
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Scoring, Standing
@@ -20,6 +22,7 @@ from leaderboard.services import artefacts
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import FOLDER
 from leaderboard.services.verify import verify
+from leaderboard.views.comparison import kept_comparison
 from scoring.artefacts import SCORE
 from scoring.metrics.formulas import values_of
 from tests.charts import list_charts, read_chart, traces
@@ -452,6 +455,19 @@ def test_the_page_says_in_words_and_numbers_how_two_scorers_agree(client, two_sc
     assert all(0 <= value <= 1 for value in (*drawn["x"], *drawn["y"]))
     assert len(drawn["x"]) > len(MODELS)
     assert '<option value="blunt@1" selected>' in html
+
+
+@pytest.mark.slow
+def test_a_comparison_is_kept_until_something_is_scored_again(settings, two_scorers):
+    settings.CACHES = {**settings.CACHES, "pages": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+    caches["pages"].clear()
+    versions = [metric.current_version() for metric in two_scorers]
+    first_answer = kept_comparison(*versions)
+    LanguageModel.objects.filter(name="Alder").update(name="Ash")
+    assert kept_comparison(*versions) == first_answer
+    versions[0].scorings.filter(model__name="Ash").update(scored_at=timezone.now() + timedelta(hours=1))
+    assert ">Ash</a>" in kept_comparison(*versions)
+    caches["pages"].clear()
 
 
 @pytest.mark.slow
