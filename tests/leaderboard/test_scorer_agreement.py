@@ -152,6 +152,8 @@ def test_published_scores_of_the_prompts_are_held_against_the_scorer(client, boa
     assert toxicity.n == len(scored_texts)
     assert toxicity.pearson.value == pytest.approx(expected, abs=1e-6)
     html = page(client, f"/scorers/{NAME}/")
+    for other in list_scorers():
+        assert {one.version.scorer for one in compare_with_published(other)} == {other.name}
     assert any(row[0] == "Toxicity" for row in table(html, "Agreement with published scores of Ten prompts"))
 
 

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from leaderboard.models import LanguageModel, SearchPage
 from leaderboard.queries.search import search
 from leaderboard.queries.search_entries import EntryKind, split_words
-from leaderboard.queries.search_index import find_similar, refresh_index
+from leaderboard.queries.search_index import compare_grams, find_similar, list_grams, refresh_index
 from leaderboard.services.access import hide_model, set_access
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.test_history import page
@@ -52,6 +52,12 @@ def test_every_result_of_a_wide_search_leads_to_a_page(client):
     assert len(addresses) > 20
     for address in addresses:
         assert client.get(address.partition("#")[0]).status_code == 200, address
+
+
+def test_names_are_alike_by_three_characters_in_a_row_with_bars_for_blanks_and_both_ends():
+    assert list_grams("xl b") == {"_xl", "xl_", "l_b", "_b_"}
+    assert compare_grams(list_grams("bert"), "BERT") == 1
+    assert compare_grams(list_grams("bert"), "berth") == 3 / 6
 
 
 def test_a_word_misspelt_is_answered_with_what_is_like_it(client):

@@ -151,6 +151,17 @@ def test_a_service_that_answers_as_before_is_stable(served):
 
 
 @pytest.mark.slow
+def test_what_decided_a_check_is_shown_without_addresses_of_the_operator(client, served):
+    done = check(served)
+    done.statistics["decided_by"] = "http://10.1.2.3:8000/v1 says nothing of /srv/weights"
+    done.save()
+    page = client.get(served.get_absolute_url()).content.decode()
+    assert "says nothing of" in page
+    assert "10.1.2.3" not in page
+    assert "/srv/weights" not in page
+
+
+@pytest.mark.slow
 def test_an_opening_answered_otherwise_twice_is_a_change_that_everybody_is_told(client, served, server):
     server.changed_texts = set(OPENINGS[:2])
     done = check(served)
