@@ -78,6 +78,8 @@ def test_the_cross_table_and_the_methods_are_those_printed(client, helm):
     assert len(comparison.methods) == 6
     gpt2 = next(one for one in detoxification_methods("expected_max_toxicity") if one.name == "GPT2 (large)")
     assert gpt2.splits["nontoxic"][0] == 0.526847
+    differences = [new_value - old_value for old_value, new_value, _ in list(gpt2.splits.values())[:2]]
+    assert [gpt2.cells[2], gpt2.cells[6]] == pytest.approx(differences)
     uddia = next(one for one in comparison.methods if one.name.startswith("UDDIA"))
     assert uddia.cells[3] is uddia.cells[-1] is None
     html = client.get(PAGE + FRACTION).content.decode()
