@@ -257,12 +257,12 @@ def present_ranking(request: HttpRequest, choice: RankingChoice, ranking: Rankin
     """
     alone = choice.of_ranking(ranking.selection)
     day = day_of(choice, ranking)
-    pin = {} if choice.version else {"as_of": day.isoformat()}
-    address = reverse("rankings") + choice.address(**alone, **pin, page=choice.asked["page"])
+    # A number alone would not pin the numbers: entries still join or leave its version.
+    pinned = choice.address(**alone, as_of=day.isoformat(), page=choice.asked["page"])
     is_divided = bool(apart_populations(ranking.versions))
     return Shown(
         ranking=ranking,
-        citation=cite_ranking(ranking, choice.view, day, request.build_absolute_uri(address)),
+        citation=cite_ranking(ranking, choice.view, day, request.build_absolute_uri(reverse("rankings") + pinned)),
         downloads=[
             (label, reverse("export", args=[name]) + choice.address(**alone))
             for name, label in (("csv", "CSV"), ("json", "JSON"), ("latex", "LaTeX"), ("markdown", "Markdown"))

@@ -596,6 +596,15 @@ def test_a_citation_names_version_day_and_an_address_that_shows_the_same(client,
     assert ranks(page(client, where.removeprefix("http://testserver"))) == ranks(html)
 
 
+def test_a_citation_of_a_version_is_pinned_to_its_day_too(client, wide):
+    MetricVersion.objects.filter(metric=wide).update(published_at=DAY)
+    html = page(client, address(version=1))
+    where = unescape(re.search(r"<pre [^>]*>(.*?)</pre>", html, re.DOTALL)[1]).rsplit(" ", 1)[1]
+    query = parse_qs(urlsplit(where).query)
+    assert (query["version"], query["as_of"]) == (["1"], ["2026-03-04"])
+    assert ranks(page(client, where.removeprefix("http://testserver"))) == ranks(html)
+
+
 def test_columns_of_numbers_are_those_with_numbers_in_their_cells(client, wide, monkeypatch):
     tables: list[Table] = []
     monkeypatch.setitem(FORMATS, "csv", lambda table: tables.append(table) or as_csv(table))
