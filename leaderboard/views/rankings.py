@@ -207,13 +207,19 @@ def refuse_absent(filters: Filters, tables: list[Ranking]) -> None:
 
 
 def before_all(choice: RankingChoice) -> str:
-    """Why nothing stood on the day asked for."""
-    versions = published_versions(choice.metric)
-    if not versions:
+    """Why nothing stood on the day asked for; "" where nothing of the provenance asked for ever did."""
+    published = published_versions(choice.metric)
+    if not published:
         return "This metric has no published version yet."
-    ordinal, version = ("that", choice.version) if choice.version else ("the first", versions[0])
-    day = f"{version.published_at:%-d %B %Y}"
-    return f"No such ranking stood at the end of that day: {ordinal} version was published on {day}."
+    provenances = [choice.provenance] if choice.provenance in Provenance.values else Provenance.values
+    candidates = [choice.version] if choice.version else published
+    first = next((version for version in candidates if version.provenance in provenances), None)
+    if first is None:
+        return ""
+    ordinal, day = "that" if choice.version else "the first", f"{first.published_at:%-d %B %Y}"
+    numbers = {"measured": " of measured numbers", "published": " of published figures"}
+    words = f"{ordinal} version{numbers.get(choice.provenance, '')}"
+    return f"No such ranking stood at the end of that day: {words} was published on {day}."
 
 
 def list_other_measures(choice: RankingChoice) -> list[tuple[str, str]]:

@@ -775,6 +775,16 @@ def test_before_the_first_version_there_is_nothing_and_the_page_says_since_when(
     assert client.get("/rankings.csv?metric=rude&as_of=2026-02-28").status_code == 404
 
 
+def test_a_day_before_the_first_version_of_a_provenance_names_that_version(client, four_days):
+    figures = four_days.versions.get(number=2)
+    MetricVersion.objects.filter(pk=figures.pk).update(provenance="published", source="A paper")
+    text = said(page(client, "/rankings/?metric=rude&provenance=published&as_of=2026-03-02"))
+    assert "the first version of published figures was published on 3 March 2026." in text
+    MetricVersion.objects.filter(pk=figures.pk).update(published_at=None)
+    text = said(page(client, "/rankings/?metric=rude&provenance=published&as_of=2026-03-02"))
+    assert "No such ranking stood" not in text
+
+
 @pytest.mark.slow
 def test_a_withdrawn_model_leaves_the_pages_of_past_days(client, four_days):
     LanguageModel.objects.filter(slug="alder").update(access="withdrawn")
