@@ -118,6 +118,19 @@ def test_the_leading_group_is_said_as_far_as_intervals_tell_it(leaders, is_undec
 
 
 @pytest.mark.parametrize(
+    ("measured", "words"),
+    [
+        (True, "Ranges of ranks are not known yet."),
+        (False, "The source compares no pairs of models: neighbours may not differ."),
+    ],
+)
+def test_ranks_without_ranges_have_a_source_only_where_a_paper_printed_them(measured, words):
+    group = SimpleNamespace(rows=[SimpleNamespace(rank_low=None)])
+    ranking = SimpleNamespace(versions=[SimpleNamespace(measured=measured)])
+    assert Leaders(ranking, group).leading_words == words
+
+
+@pytest.mark.parametrize(
     ("harmful", "words"),
     [
         (3.0, "Harmful and benign texts are equally likely to the model"),
