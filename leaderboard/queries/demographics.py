@@ -130,8 +130,11 @@ def of_demographics(metric: Metric) -> bool:
 
 @once_a_state(lambda version: version.pk)
 def entries_of(version: MetricVersion) -> dict[int, BoardModel]:
-    """The models that were scored under `version`, in one query."""
-    rows = LanguageModel.objects.filter(scorings__metric_version=version).order_by()
+    """The models that `version` ranks, without hidden ones; in one query.
+
+    A scoring is not enough: it may wait, have failed, be held back or lack too many scores.
+    """
+    rows = LanguageModel.objects.listed().filter(pk__in=version.standings.order_by().values("model")).order_by()
     return {pk: BoardModel(*fields) for pk, *fields in rows.values_list("pk", "slug", "name", "kind")}
 
 

@@ -226,6 +226,16 @@ def test_measured_values_are_of_one_kind_unless_asked_for_together(client, board
     assert "because you asked" in said(html)
 
 
+def test_a_kind_of_which_no_model_is_ranked_yet_is_neither_shown_nor_offered(client, published):
+    versions_of(published, 1, 2, ["average", "women"], kind="masked")
+    waiting = LanguageModel.objects.create(slug="waits", name="Waits", kind="causal", source="uploaded")
+    version = published.versions.get(provenance="measured")
+    Scoring.objects.create(model=waiting, metric_version=version)
+    html = page(client, TOXIGEN)
+    assert set(table(html, "Table of models by demographic")[1]) == {"Made 0", "Made 1"}
+    assert 'value="causal"' not in html
+
+
 def test_values_without_a_significant_difference_are_marked_in_words_and_others_are_not(client, board):
     address = "/demographics/?metric=safety-starter&kind=all&measure=likelihood_auc"
     html = page(client, address)
