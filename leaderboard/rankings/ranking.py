@@ -153,7 +153,7 @@ class Ranking:
     scale: WhiskerScale
     newest: datetime | None
     carries_ranks: bool  # those that its source gives
-    anew: bool  # whether its ranks were taken for this page
+    anew: bool  # whether its ranks were taken again, as entries came or left after its day
     outdated: list[OutdatedEntry] = field(default_factory=list)
     unranked: list[Result] = field(default_factory=list)  # of entries that lack too many scores
     movement: RankMovement | None = None  # since the version before

@@ -429,7 +429,7 @@ def assemble(
         ),
         newest=newest_of(visible_rows, selection),
         carries_ranks=not selection.is_mixed and any(row["printed"] for row in visible_rows),
-        anew=new_ranks is not None,
+        anew=new_ranks is not None and not selection.is_mixed,
         outdated=[entry for entry in outdated_entries if entry.metric_version_id in versions],
         unranked=[result for result in incomplete if result.scoring.metric_version_id in versions],
         movement=movement,

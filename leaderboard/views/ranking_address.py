@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from leaderboard.card.fields import FIRST_DAY
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Standing
-from leaderboard.rankings.days import MOST_SHOWN
+from leaderboard.rankings.days import MOST_SHOWN, end_of
 from leaderboard.rankings.selection import BOTH, Selection, is_ranked_elsewhere, select_page, usual_columns
 from leaderboard.rankings.versions import NoRanking, published_versions
 from leaderboard.rankings.view import (
@@ -58,6 +58,11 @@ class RankingChoice:
         """The query of this view with `changes`, without parameters at their defaults; from the first page on."""
         parameters = {"metric": self.metric.slug, **self.asked, "page": "", **changes}
         return "?" + urlencode({name: value for name, value in parameters.items() if value not in ("", None)})
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the day asked for is over."""
+        return self.as_of is not None and end_of(self.as_of) <= timezone.now()
 
     @property
     def here(self) -> str:

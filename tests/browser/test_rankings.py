@@ -208,7 +208,7 @@ def test_a_visitor_takes_the_table_away_as_it_is_shown_and_copies_its_citation(v
     assert "Metric version 1" in citation
     cited = visit(citation.rsplit(" ", 1)[1])
     assert names(cited.page) == shown
-    expect(cited.page.get_by_text("the ranking at the end of that day")).to_be_visible()
+    expect(cited.page.locator(".as-of")).to_be_visible()
     page.get_by_role("button", name="Copy BibTeX", exact=True).click()
     expect(page.locator("button[data-copy^=bibtex]")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()").startswith("@misc{plumbline-toxicity-profanity-k4-v1-")
@@ -254,7 +254,7 @@ def test_a_visitor_asks_for_a_day(visit, crowd):
     page.get_by_label("As of the end of").fill("2020-01-01")
     expect(page.get_by_text("No such ranking stood at the end of that day")).to_be_visible()
     page.get_by_label("As of the end of").fill("2100-01-01")
-    expect(page.locator(".as-of")).to_contain_text("As of 1 January 2100: the ranking at the end of that day")
+    expect(page.locator(".as-of")).to_contain_text("As of 1 January 2100: that day (UTC) had not ended")
     page.get_by_role("link", name="Show it as it is now").click()
     expect(page.locator(".as-of")).to_have_count(0)
     expect(page.get_by_label("As of the end of")).to_have_value("")

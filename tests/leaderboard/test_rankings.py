@@ -733,7 +733,7 @@ def four_days(db: None) -> Metric:
 @pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("day", "number", "count", "anew"),
-    [("2026-03-01", 1, 2, True), ("2026-03-02", 1, 3, False), ("2026-03-03", 2, 4, False), ("2030-01-01", 2, 4, False)],
+    [("2026-03-01", 1, 2, True), ("2026-03-02", 1, 3, False), ("2026-03-03", 2, 4, False), ("2999-01-01", 2, 4, False)],
 )
 def test_a_page_of_a_day_has_the_version_the_entries_and_the_ranks_of_then(
     client, four_days, monkeypatch, day, number, count, anew
@@ -749,7 +749,8 @@ def test_a_page_of_a_day_has_the_version_the_entries_and_the_ranks_of_then(
         assert f">{row.rank_low}–{row.rank_high}</span>" in html
     text = said(html)
     assert f"Metric version {number}" in text
-    assert "the ranking at the end of that day (UTC)" in text
+    is_past = day != "2999-01-01"
+    assert ("the ranking at the end of that day (UTC), under the version that was current then" in text) == is_past
     assert ("ranks are computed again among the entries of that day" in text) == anew
     assert list(Standing.objects.order_by("pk").values()) == before
     rows = list(csv.DictReader(io.StringIO(exported(client, f"?metric=rude&as_of={day}"))))
@@ -783,6 +784,20 @@ def test_a_day_before_the_first_version_of_a_provenance_names_that_version(clien
     MetricVersion.objects.filter(pk=figures.pk).update(published_at=None)
     text = said(page(client, "/rankings/?metric=rude&provenance=published&as_of=2026-03-02"))
     assert "No such ranking stood" not in text
+
+
+def test_a_page_of_a_day_says_which_versions_it_is_of(client, four_days):
+    text = said(page(client, "/rankings/?metric=rude&version=1&as_of=2026-03-04"))
+    assert "the ranking at the end of that day (UTC), of version 1 as it stood then. Show it" in text
+    MetricVersion.objects.filter(metric=four_days, number=2).update(provenance="published", source="A paper")
+    text = said(page(client, "/rankings/?metric=rude&provenance=both&as_of=2026-03-04"))
+    assert "under the versions that were current then. Show it" in text
+
+
+def test_a_page_of_a_day_to_come_has_the_numbers_of_now(client, four_days):
+    text = said(page(client, "/rankings/?metric=rude&as_of=2999-01-01"))
+    assert "that day (UTC) had not ended when this page was made, so the numbers are those of that moment." in text
+    assert "current then" not in text
 
 
 @pytest.mark.slow
