@@ -6,7 +6,7 @@ different marks, and operators are told. `manage.py mark_storage` and `manage.py
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from django.core.files.base import ContentFile
@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from leaderboard.models import Artefact, StorageMark
 from leaderboard.services.artefacts import require_storage
-from leaderboard.storage import StoredObject, board_storage
+from leaderboard.storage import BoardStorage, StoredObject, board_storage
 
 ARTEFACT_NAME = re.compile(r"[0-9a-f]{2}/([0-9a-f]{64})(?:\.parquet)?")
 MARK = "plumbline-mark"
@@ -31,9 +31,14 @@ class FileMark:
 
 
 def read_mark() -> FileMark | None:
-    """The mark on the storage; None where it has none. Raises OSError."""
+    """The mark on the storage, of two storages the newest; None where there is none. Raises OSError."""
+    marks = [mark for storage in board_storage().parts if (mark := _read(storage))]
+    return max(marks, key=lambda mark: mark.number, default=None)
+
+
+def _read(storage: BoardStorage) -> FileMark | None:
     try:
-        with board_storage().open(MARK, "rb") as file:
+        with storage.open(MARK, "rb") as file:
             values = json.loads(file.read())
     except FileNotFoundError:
         return None
@@ -71,10 +76,22 @@ def write_marks() -> None:
     mark, own_mark = read_mark(), StorageMark.objects.first()
     number = 1 + max(mark.number if mark else 0, own_mark.number if own_mark else 0)
     newest = Artefact.objects.order_by("-pk").values_list("sha256", flat=True).first() or ""
-    moment = timezone.now()
-    values = {"number": number, "newest": newest, "marked_at": moment}
-    board_storage().save(MARK, ContentFile(json.dumps(values | {"marked_at": moment.isoformat()}).encode()))
-    StorageMark.objects.update_or_create(pk=own_mark.pk if own_mark else 1, defaults=values)
+    new_mark = FileMark(number, newest, timezone.now())
+    for storage in board_storage().parts:
+        _save(new_mark, storage)
+    StorageMark.objects.update_or_create(pk=own_mark.pk if own_mark else 1, defaults=asdict(new_mark))
+
+
+def bring_mark(target: BoardStorage) -> None:
+    """Leave the newest mark of both storages on `target`, one of the two. Raises OSError."""
+    mark = read_mark()
+    if mark and mark != _read(target):
+        _save(mark, target)
+
+
+def _save(mark: FileMark, storage: BoardStorage) -> None:
+    values = asdict(mark) | {"marked_at": mark.marked_at.isoformat()}
+    storage.save(MARK, ContentFile(json.dumps(values).encode()))
 
 
 def _describe_older_database(mark: FileMark) -> str:

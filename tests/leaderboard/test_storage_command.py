@@ -11,10 +11,11 @@ from django.core.files.base import ContentFile
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from leaderboard.models import Artefact
+from leaderboard.models import Artefact, StorageMark
 from leaderboard.operations.services import stored_files
-from leaderboard.services import artefacts
+from leaderboard.services import artefacts, storage_marks
 from leaderboard.services.artefacts import SENTINEL
+from leaderboard.services.storage_marks import MARK
 from leaderboard.storage import board_storage
 from leaderboard.submissions.services import uploads
 
@@ -187,6 +188,25 @@ def test_what_is_deleted_during_a_move_does_not_come_back(places, use_storage, m
     move = stored_files.move_files(lambda *_: None)
     assert not storage.exists("submissions/upload")
     assert (move.copied, move.damaged) == (0, [])
+
+
+@pytest.mark.parametrize("is_target_newer", [True, False])
+def test_of_two_marks_a_move_leaves_the_newer_one(tmp_path, use_storage, is_target_newer):
+    old, new = f"file://{tmp_path}/old", f"file://{tmp_path}/new"
+    storage = use_storage(new, old)
+    artefacts.mark_storage()
+    storage_marks.write_marks()
+    earlier_part = storage.second if is_target_newer else storage.first
+    with earlier_part.open(MARK) as file:
+        earlier_mark = file.read()
+    keep_file("of a later mark")
+    assert storage_marks.renew_mark()
+    earlier_part.save(MARK, ContentFile(earlier_mark))
+    assert storage_marks.find_mismatch() == ""
+    run("move")
+    use_storage(new)
+    assert storage_marks.read_mark().number == StorageMark.objects.get().number
+    assert storage_marks.find_mismatch() == ""
 
 
 def test_a_move_without_a_second_storage_is_refused(storage):

@@ -144,6 +144,7 @@ def move_files(progress: Progress) -> StorageMove:
     move = StorageMove()
     while _move_once(storage.second, storage.first, move, progress):
         pass
+    storage_marks.bring_mark(storage.first)
     return move
 
 
@@ -167,7 +168,8 @@ def _move_once(source: BoardStorage, target: BoardStorage, move: StorageMove, pr
 
 def _is_movable(file: StoredObject) -> bool:
     folder, _, name = file.name.rpartition("/")
-    return folder != PROBES and not name.startswith(UNFINISHED)
+    # Of the marks the newest one counts, and the target may have it already.
+    return folder != PROBES and file.name != storage_marks.MARK and not name.startswith(UNFINISHED)
 
 
 def _is_verified(target: BoardStorage, name: str) -> bool:
