@@ -12,7 +12,19 @@ from django.db.models import Count, Q
 from django.urls import reverse
 
 from leaderboard.charts import BoxColumn, BoxPoint, drawn_positions
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Standing, is_listed, significance
+from leaderboard.models import (
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Result,
+    Scoring,
+    Standing,
+    Work,
+    is_listed,
+    is_unranked,
+    not_held,
+    significance,
+)
 from leaderboard.numbers import decimals, plus
 from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.populations import leading_count, population_title
@@ -132,9 +144,10 @@ def of_demographics(metric: Metric) -> bool:
 def entries_of(version: MetricVersion) -> dict[int, BoardModel]:
     """The models that `version` ranks, without hidden ones; in one query.
 
-    A scoring is not enough: it may wait, have failed, be held back or lack too many scores.
+    By their entries: their standings are many times as many.
     """
-    rows = LanguageModel.objects.listed().filter(pk__in=version.standings.order_by().values("model")).order_by()
+    entries = Scoring.objects.filter(not_held(), ~is_unranked(), metric_version=version, state=Work.State.DONE)
+    rows = LanguageModel.objects.listed().filter(pk__in=entries.values("model")).order_by()
     return {pk: BoardModel(*fields) for pk, *fields in rows.values_list("pk", "slug", "name", "kind")}
 
 
