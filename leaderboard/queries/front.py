@@ -23,7 +23,7 @@ from leaderboard.rankings.changes import count_gains, read_ranks
 from leaderboard.rankings.movement import read_causes
 from leaderboard.rankings.populations import ranked_populations
 from leaderboard.rankings.ranking import PopulationRows, Ranking, Row
-from leaderboard.rankings.rows import read_rankings
+from leaderboard.rankings.rows import entries_of_all, read_rankings
 from leaderboard.rankings.selection import Selection
 from leaderboard.rankings.slices import slices_of
 from leaderboard.rankings.versions import current_versions
@@ -38,10 +38,14 @@ VIEW = View(filters=Filters(without=LanguageModel.Source.BUNDLED), columns=(), r
 
 @dataclass(frozen=True, slots=True)
 class Leaders:
-    """The first known models of a family of harm: those of the population that has the most of them."""
+    """The first known models of a family of harm: those of the population that has the most of them.
+
+    leading_miniatures: how many of its leading group come with the board, and so are not listed.
+    """
 
     ranking: Ranking
     group: PopulationRows
+    leading_miniatures: int
 
     @property
     def title(self) -> str:
@@ -66,7 +70,14 @@ class Leaders:
             return "The source compares no pairs of models: neighbours may not differ."
         if self.group.is_undecided:
             return f"None of the {self.group.population_words} can be told from the best."
-        count = self.group.leader_count
+        count, miniatures = self.group.leader_count, self.leading_miniatures
+        if count == 1 and miniatures:
+            return f"One of {self.group.population_words} leads alone: a miniature, which is not listed here."
+        if miniatures:
+            which = (
+                "1 of them a miniature, which is" if miniatures == 1 else f"{miniatures} of them miniatures, which are"
+            )
+            return f"{count} of {self.group.population_words} cannot be told from the best, {which} not listed here."
         if count > 1:
             return f"The first {count} of {self.group.population_words} cannot be told apart."
         return f"One of {self.group.population_words} leads alone." if count else ""
@@ -122,11 +133,23 @@ def list_leaders(metrics: list[Metric]) -> list[Leaders]:
         for metric, version in versions
         if version.pk in slices
     ]
-    return [
-        Leaders(ranking, max(groups, key=lambda group: group.fitting))
-        for ranking in read_rankings(selections, VIEW)
-        if (groups := [group for group in ranking.groups if group.rows])
-    ]
+    miniatures = count_leading_miniatures(selections)
+    boards = []
+    for ranking in read_rankings(selections, VIEW):
+        groups = [group for group in ranking.groups if group.rows]
+        if groups:
+            group = max(groups, key=lambda group: group.fitting)
+            boards.append(Leaders(ranking, group, miniatures[ranking.versions[0].pk, group.population]))
+    return boards
+
+
+def count_leading_miniatures(selections: list[Selection]) -> Counter[tuple[int, str]]:
+    """How many models that come with the board are among the first, by version and population; in one query."""
+    standings = Standing.objects.filter(
+        entries_of_all(selections), is_listed("model__"), model__source=LanguageModel.Source.BUNDLED, rank_low=1
+    )
+    counts = standings.order_by().values_list("metric_version", "population").annotate(Count("pk"))
+    return Counter({(version, population): count for version, population, count in counts})
 
 
 def choose_leading_versions(metrics: Iterable[Metric]) -> list[tuple[Metric, MetricVersion]]:

@@ -99,22 +99,47 @@ def test_the_number_of_queries_is_the_same_for_many_models(client, figures_alone
 
 
 @pytest.mark.parametrize(
-    ("leaders", "is_undecided", "words"),
+    ("leaders", "miniatures", "is_undecided", "words"),
     [
-        (0, True, "None of the 24 models can be told from the best."),
-        (3, False, "The first 3 of 24 models cannot be told apart."),
-        (1, False, "One of 24 models leads alone."),
-        (0, False, ""),
+        (0, 2, True, "None of the 24 models can be told from the best."),
+        (3, 0, False, "The first 3 of 24 models cannot be told apart."),
+        (1, 0, False, "One of 24 models leads alone."),
+        (0, 0, False, ""),
+        (1, 1, False, "One of 24 models leads alone: a miniature, which is not listed here."),
+        (
+            3,
+            1,
+            False,
+            "3 of 24 models cannot be told from the best, 1 of them a miniature, which is not listed here.",
+        ),
+        (
+            3,
+            3,
+            False,
+            "3 of 24 models cannot be told from the best, 3 of them miniatures, which are not listed here.",
+        ),
     ],
 )
-def test_the_leading_group_is_said_as_far_as_intervals_tell_it(leaders, is_undecided, words):
+def test_the_leading_group_is_said_as_far_as_intervals_tell_it(leaders, miniatures, is_undecided, words):
     group = SimpleNamespace(
         rows=[SimpleNamespace(rank_low=1)],
         is_undecided=is_undecided,
         leader_count=leaders,
         population_words="24 models",
     )
-    assert Leaders(SimpleNamespace(), group).leading_words == words
+    assert Leaders(SimpleNamespace(), group, miniatures).leading_words == words
+
+
+def test_miniatures_that_lead_are_counted_apart(client, measured_board):
+    version = measured_board.current_version()
+    causal = version.standings.filter(measure="likelihood_auc", slice="average", population="causal")
+    causal.filter(rank=2).update(rank_low=2)
+    second = causal.get(rank=2)
+    LanguageModel.objects.filter(pk=second.model_id).update(source="local")
+    (board,) = list_leaders(metrics_with_versions())
+    assert [row.model.pk for row in board.rows] == [second.model_id]
+    assert board.leading_miniatures == 1
+    assert "One of 2 causal models leads alone: a miniature" in page(client, "/")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +152,7 @@ def test_the_leading_group_is_said_as_far_as_intervals_tell_it(leaders, is_undec
 def test_ranks_without_ranges_have_a_source_only_where_a_paper_printed_them(measured, words):
     group = SimpleNamespace(rows=[SimpleNamespace(rank_low=None)])
     ranking = SimpleNamespace(versions=[SimpleNamespace(measured=measured)])
-    assert Leaders(ranking, group).leading_words == words
+    assert Leaders(ranking, group, 0).leading_words == words
 
 
 @pytest.mark.parametrize(
