@@ -59,6 +59,7 @@ class EndedCheck:
     metric: int
     control_set: int | None
     version: int | None
+    epoch: int | None
     trigger: str
     verdict: str
     reason: str
@@ -75,7 +76,10 @@ class EndedCheck:
         return ControlCheck.Trigger(self.trigger).label
 
 
-CHECK = ("pk", "metric", "control_set", "control_set__metric_version__number", "trigger", "verdict", "reason")
+CHECK = (
+    *("pk", "metric", "control_set", "control_set__metric_version__number", "control_set__metric_version__epoch"),
+    *("trigger", "verdict", "reason"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,7 @@ def list_watched_scorers() -> list[WatchedScorer]:
         version.metric_id: version
         for version in MetricVersion.objects.filter(
             status=MetricVersion.Status.CURRENT, provenance=Provenance.MEASURED
-        ).select_related("control_set")
+        ).select_related("metric", "control_set")
     }
     active = {
         rescoring.metric_id: rescoring
@@ -134,12 +138,8 @@ def list_watched_scorers() -> list[WatchedScorer]:
     }
     newest = current | {metric: rescoring.to_version for metric, rescoring in active.items()}
     checks = recent_checks()
-    opened_versions = MetricVersion.objects.filter(opened_because=OuterRef("pk"), published_at__isnull=False)
     lasts = ControlCheck.objects.filter(pk__in=[rows[0].pk for rows in checks.values()])
-    decisions = {
-        pk: (decided_by, is_settled)
-        for pk, decided_by, is_settled in lasts.values_list("pk", "statistics__decided_by", Exists(opened_versions))
-    }
+    decisions = dict(lasts.values_list("pk", "statistics__decided_by"))
     # A worker that died may have left one of a version that was opened meanwhile.
     openings_to_come = Opening.objects.filter(metric_version__control_set=None)
     openings = {
@@ -152,13 +152,13 @@ def list_watched_scorers() -> list[WatchedScorer]:
     for metric in metrics:
         ended_checks = checks.get(metric.pk, [])
         last = ended_checks[0] if ended_checks else None
-        decided_by, is_settled = decisions[last.pk] if last else ("", False)
+        decided_by = decisions[last.pk] if last else ""
         control = getattr(newest.get(metric.pk), "control_set", None)
         rows.append(
             WatchedScorer(
                 metric=metric,
                 version=current.get(metric.pk),
-                condition=Condition.RETIRED if metric.is_retired else condition_of(last, is_settled),
+                condition=Condition.RETIRED if metric.is_retired else condition_of(last, current.get(metric.pk)),
                 last=last,
                 decided_by=decided_by or (last.reason if last else ""),
                 rescoring=active.get(metric.pk),
@@ -183,12 +183,14 @@ def list_last_checks() -> list[LastCheck]:
     lasts = {metric: ended_checks[0] for metric, ended_checks in recent_checks().items()}
     if not lasts:
         return []
-    opened_versions = MetricVersion.objects.filter(opened_because__in=[last.pk for last in lasts.values()])
-    settled_checks = set(opened_versions.filter(published_at__isnull=False).values_list("opened_because", flat=True))
+    versions = MetricVersion.objects.filter(
+        metric__in=lasts, status=MetricVersion.Status.CURRENT, provenance=Provenance.MEASURED
+    )
+    current = {version.metric_id: version for version in versions.select_related("metric")}
     without_scorer = Metric.objects.filter(pk__in=lasts, scorer__in=RetiredScorer.objects.values("name"))
     retired_metrics = set(without_scorer.values_list("pk", flat=True))
     conditions = {
-        metric: Condition.RETIRED if metric in retired_metrics else condition_of(last, last.pk in settled_checks)
+        metric: Condition.RETIRED if metric in retired_metrics else condition_of(last, current.get(metric))
         for metric, last in lasts.items()
     }
     return [LastCheck(conditions[metric], last.finished_at) for metric, last in lasts.items()]
@@ -213,11 +215,24 @@ def describe_day(scorers: Sequence[WatchedScorer]) -> str:
     )
 
 
-def condition_of(last: EndedCheck | None, is_settled: bool) -> Condition:
-    """By the last check; a drift is settled once the version that it opened is published."""
+def condition_of(last: EndedCheck | None, current: MetricVersion | None) -> Condition:
+    """By the last check of a metric, and by the measured version that its readers see, with its metric."""
     if last is None:
         return Condition.NEVER
-    return Condition.RIGHTED if last.condition is Condition.DRIFTED and is_settled else last.condition
+    is_righted = last.condition is Condition.DRIFTED and current is not None and settles(current, last)
+    return Condition.RIGHTED if is_righted else last.condition
+
+
+def settles(version: MetricVersion, check: EndedCheck) -> bool:
+    """Whether `version` was made with the scorer as the check found it, whoever had it opened.
+
+    Where likelihoods drifted only outputs that were collected anew are, which are of a later epoch.
+    """
+    if check.version is None or check.epoch is None:
+        return False
+    if version.metric.formula.recollects:
+        return version.epoch > check.epoch
+    return version.number > check.version
 
 
 def recent_checks() -> dict[int, list[EndedCheck]]:

@@ -4,6 +4,7 @@ import json
 import re
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +14,10 @@ from django.utils import timezone
 from scipy import stats
 
 from leaderboard.models import ControlCheck, ControlSet, Metric, RetiredScorer
-from leaderboard.queries.drift import CHECKS_A_PAGE, Condition, list_last_checks, list_watched_scorers
+from leaderboard.queries.drift import CHECKS_A_PAGE, Condition, list_last_checks, list_watched_scorers, settles
 from leaderboard.services import artefacts
 from leaderboard.services.checks import due_trigger, pause_after, perform, request_check
-from leaderboard.services.rescore import cancel, pause, resume
+from leaderboard.services.rescore import cancel, open_rescoring, pause, resume
 from leaderboard.services.seed import seed_metrics
 from leaderboard.templatetags.board import equivalence
 from scoring.control_sets import STRATA
@@ -217,6 +218,29 @@ def test_a_drift_whose_rescoring_was_given_up_is_not_put_right(client, living, s
     cancel(active(living))
     assert overview(client)[SLUG][0] == "◆ Drifted"
     assert "the rescoring was cancelled, and readers kept version 1" in said(page(client, ADDRESS))
+
+
+@pytest.mark.slow
+def test_a_drift_that_a_rescoring_by_hand_answered_is_put_right(client, living, stage):
+    drift(stage)
+    check(living)
+    cancel(active(living))
+    open_rescoring(living, "The change is here to stay.")
+    drain()
+    assert overview(client)[SLUG][0] == "◇ Changed; all models rescored"
+    assert [last.condition for last in list_last_checks()] == [Condition.RIGHTED]
+
+
+@pytest.mark.parametrize(
+    ("recollects", "number", "epoch", "is_settled"),
+    [(False, 1, 1, False), (False, 2, 1, True), (True, 2, 1, False), (True, 2, 2, True)],
+)
+def test_a_drift_of_likelihoods_is_settled_only_by_outputs_that_were_collected_anew(
+    recollects, number, epoch, is_settled
+):
+    formula = SimpleNamespace(recollects=recollects)
+    version = SimpleNamespace(metric=SimpleNamespace(formula=formula), number=number, epoch=epoch)
+    assert settles(version, SimpleNamespace(version=1, epoch=1)) is is_settled
 
 
 @pytest.mark.slow
