@@ -33,6 +33,8 @@ from leaderboard.views.parameters import default_metric, families, pick, read_wo
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 
+MOST_NAMED = 50  # models of an address: each has a link to the page without it, which names all others
+
 
 @dataclass(frozen=True)
 class ComparisonChoice:
@@ -129,10 +131,11 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> ComparisonChoice:
 def chosen_candidates(request: HttpRequest) -> list[list[LanguageModel]]:
     """The entries that each `m` of the address may mean, in its order: one, or all of a model. Raises Http404."""
     slugs = list(dict.fromkeys(slug for slug in request.GET.getlist("m") if slug))
-    first_slugs = slugs[:50]
+    if len(slugs) > MOST_NAMED:
+        raise Http404(f"m names {len(slugs)} models: name {MOST_NAMED} at most, of which {MOST} fit side by side")
     entries = LanguageModel.objects.listed().select_related("identity").order_by("pk")
     groups: dict[str, list[LanguageModel]] = {}
-    for entry in entries.filter(Q(slug__in=first_slugs) | Q(identity__slug__in=first_slugs)):
+    for entry in entries.filter(Q(slug__in=slugs) | Q(identity__slug__in=slugs)):
         for slug in {entry.slug, entry.identity.slug if entry.identity else entry.slug}:
             groups.setdefault(slug, []).append(entry)
     unknown = [slug for slug in slugs if slug not in groups]

@@ -209,6 +209,16 @@ def test_seven_models_are_too_many_and_each_can_be_taken_out(client, board):
     assert html.count("Take out<") == 7
 
 
+def test_more_models_than_a_page_lists_are_refused_by_their_number(client, board):
+    LanguageModel.objects.bulk_create(
+        LanguageModel(slug=f"made-{number}", name=f"Made {number}", kind="causal", source="uploaded")
+        for number in range(51)
+    )
+    addresses = [f"/compare/?{'&'.join(f'm=made-{number}' for number in range(count))}" for count in (50, 51)]
+    assert "50 models are chosen, and 6 fit side by side" in said(page(client, addresses[0]))
+    assert "m names 51 models: name 50 at most, of which 6 fit side by side" in refused(client, addresses[1])
+
+
 def test_what_does_not_exist_is_refused_with_a_sentence(client, board):
     assert "m = 'nobody'" in refused(client, f"{BOTH}&m=nobody")
     assert "metric = 'nothing'" in refused(client, f"{BOTH}&metric=nothing")
