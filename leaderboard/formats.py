@@ -104,7 +104,7 @@ def _latex_float(table: LatexTable) -> str:
             r"    \toprule",
             "    " + " & ".join(column.heading for column in table.columns) + r" \\",
             r"    \midrule",
-            *(f"    {' & '.join(row)} \\\\" for row in table.rows),
+            *(f"    {_shield(' & '.join(row))} \\\\" for row in table.rows),
             r"    \bottomrule",
             r"  \end{tabular}",
             r"  \par\medskip",
@@ -112,6 +112,11 @@ def _latex_float(table: LatexTable) -> str:
             r"\end{table}",
         ]
     )
+
+
+def _shield(row: str) -> str:
+    """`row` so that LaTeX takes no beginning of it for an argument of the command before it."""
+    return f"{{}}{row}" if row.startswith(("[", "*")) else row
 
 
 def as_markdown(table: Table) -> str:

@@ -32,9 +32,21 @@ def test_every_latex_row_has_one_separator_and_no_bare_special_character(table):
     body = lines[lines.index(r"    \midrule") + 1 : lines.index(r"    \bottomrule")]
     assert len(body) == len(table.rows)
     for line in body:
-        plain = re.sub(r"\\(text[a-z]+\{\}|[&%$#_{}])|\$-\$|\$_0\$|\$\\approx\$", "", line.removesuffix(r" \\"))
+        plain = re.sub(
+            r"\\(text[a-z]+\{\}|[&%$#_{}])|\$-\$|\$_0\$|\$\\approx\$",
+            "",
+            line.strip().removeprefix("{}").removesuffix(r" \\"),
+        )
+        assert not line.strip().startswith(("[", "*"))
         assert plain.count("&") == 1
         assert not set(plain) & set("\\%$#_{}~^<>|")
+
+
+def test_a_latex_row_is_no_argument_of_what_ends_the_one_before():
+    rows = [["[x] one", "1"], ["*two", "2"], ["three", "3"]]
+    lines = as_latex([LatexTable("A title", "tab:one", COLUMNS, rows, "A note.")]).splitlines()
+    for line in (r"    {}[x] one & 1 \\", r"    {}*two & 2 \\", r"    three & 3 \\"):
+        assert line in lines
 
 
 @given(tables)
