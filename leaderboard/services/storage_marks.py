@@ -15,6 +15,7 @@ from django.utils import timezone
 from leaderboard.models import Artefact, StorageMark
 from leaderboard.services.artefacts import require_storage
 from leaderboard.storage import BoardStorage, StoredObject, board_storage
+from scoring.refusals import Refused
 
 ARTEFACT_NAME = re.compile(r"[0-9a-f]{2}/([0-9a-f]{64})(?:\.parquet)?")
 MARK = "plumbline-mark"
@@ -30,8 +31,12 @@ class FileMark:
     marked_at: datetime
 
 
+class DamagedMark(Refused):
+    """The mark on the storage cannot be read as one."""
+
+
 def read_mark() -> FileMark | None:
-    """The mark on the storage, of two storages the newest; None where there is none. Raises OSError."""
+    """The mark on the storage, of two storages the newest; None where there is none. Raises DamagedMark, OSError."""
     marks = [mark for storage in board_storage().parts if (mark := _read(storage))]
     return max(marks, key=lambda mark: mark.number, default=None)
 
@@ -40,14 +45,23 @@ def _read(storage: BoardStorage) -> FileMark | None:
     try:
         with storage.open(MARK, "rb") as file:
             values = json.loads(file.read())
+        return FileMark(int(values["number"]), str(values["newest"]), datetime.fromisoformat(values["marked_at"]))
     except FileNotFoundError:
         return None
-    return FileMark(values["number"], values["newest"], datetime.fromisoformat(values["marked_at"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedMark(
+            f"The mark of the storage, {storage.place(MARK)}, is damaged, so that nobody can tell whether database and "
+            f"storage are of the same time. {REMEDY}."
+        ) from error
 
 
 def find_mismatch() -> str:
     """How the database and the storage are not of the same time, in words; empty where they are. Raises OSError."""
-    mark, own_mark = read_mark(), StorageMark.objects.first()
+    try:
+        mark = read_mark()
+    except DamagedMark as error:
+        return str(error)
+    own_mark = StorageMark.objects.first()
     if mark is None:
         return ""
     number = own_mark.number if own_mark else 0
@@ -71,9 +85,16 @@ def renew_mark() -> bool:
 
 
 def write_marks() -> None:
-    """Mark the database and the storage: from now on they belong together. Raises StorageAway."""
+    """Mark the database and the storage, also in place of a damaged mark: from now on they belong together.
+
+    Raises StorageAway.
+    """
     require_storage()
-    mark, own_mark = read_mark(), StorageMark.objects.first()
+    try:
+        mark = read_mark()
+    except DamagedMark:
+        mark = None
+    own_mark = StorageMark.objects.first()
     number = 1 + max(mark.number if mark else 0, own_mark.number if own_mark else 0)
     newest = Artefact.objects.order_by("-pk").values_list("sha256", flat=True).first() or ""
     new_mark = FileMark(number, newest, timezone.now())
@@ -83,7 +104,7 @@ def write_marks() -> None:
 
 
 def bring_mark(target: BoardStorage) -> None:
-    """Leave the newest mark of both storages on `target`, one of the two. Raises OSError."""
+    """Leave the newest mark of both storages on `target`, one of the two. Raises DamagedMark, OSError."""
     mark = read_mark()
     if mark and mark != _read(target):
         _save(mark, target)

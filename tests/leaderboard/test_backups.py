@@ -587,6 +587,16 @@ def test_a_storage_older_than_its_database_is_told_with_what_is_missing(marked: 
     assert "came in between 1 are missing" in sentence
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"number": 7}', b"\xff"])
+def test_a_damaged_mark_is_told_until_the_storage_is_marked_anew(marked: None, content: bytes):
+    Path(default_storage.path(storage_marks.MARK)).write_bytes(content)
+    sentence = told_of_time()
+    assert re.match(r"The mark of the storage, .*plumbline-mark, is damaged.*run `manage.py mark_storage`", sentence)
+    assert not storage_marks.renew_mark(), "the evidence stays"
+    call_command("mark_storage", stdout=StringIO())
+    assert told_of_time() == ""
+
+
 def backup_incident() -> str:
     look()
     incident = Incident.objects.filter(kind="backup", resolved_at=None).first()

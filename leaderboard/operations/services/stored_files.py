@@ -132,7 +132,7 @@ def move_files(progress: Progress) -> StorageMove:
     """Copy all files from the storage of STORAGE_ALSO_URL to that of STORAGE_URL, each compared with its hash.
 
     Passes follow each other until one finds nothing to copy. May be interrupted and called again, while the board
-    runs. Raises Refused where there is only one storage, StorageAway.
+    runs. Raises Refused where there is only one storage, StorageAway; DamagedMark once all files are copied.
     """
     storage = board_storage()
     if not isinstance(storage, BothStorages):
