@@ -179,10 +179,9 @@ def watch() -> None:
             service_checks.request_due_service_checks,
             rescore.advance_all,
             publish.renew_all_ranges,
-            shards.remove_stale,
             reading.refuse_unreadable,
             reading.forget_unwanted,
-            uploads.remove_unreferenced,
+            clear_storage,
             forget_expired_sessions,
             conclude,
             probe_due_scorers,
@@ -202,6 +201,12 @@ def note_watch() -> None:
 def do_step(step: Callable[[], object]) -> None:
     """One step of the watch."""
     step()
+
+
+def clear_storage() -> None:
+    """Drop files that no row needs. Raises Refused where the rows are not of the storage's time."""
+    storage_marks.require_same_time()
+    each_alone(do_step, (shards.remove_stale, uploads.remove_unreferenced))
 
 
 def probe_due_scorers() -> None:

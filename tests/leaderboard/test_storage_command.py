@@ -11,6 +11,7 @@ from django.core.files.base import ContentFile
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from leaderboard import tasks
 from leaderboard.models import Artefact, StorageMark
 from leaderboard.operations.services import stored_files
 from leaderboard.services import artefacts, storage_marks
@@ -105,6 +106,24 @@ def test_what_nothing_refers_to_is_deleted_after_a_day_and_listed_before(storage
     assert "2 files" in run("gc")
     assert storage.drop_remains(timezone.now() + timedelta(days=1)) == 0, "what a killed writer left is gone, too"
     assert {file.name for file in storage.list_files()} == {SENTINEL, artefact.storage_name}
+
+
+def test_nothing_is_cleared_beside_a_database_of_another_time(storage, monkeypatch):
+    monkeypatch.setattr(stored_files, "OLD", timedelta(minutes=-5))
+    monkeypatch.setattr(uploads, "FORGOTTEN_AFTER", timedelta(minutes=-5))
+    artefact = keep_file("of a database that was replaced by an older one")
+    storage_marks.write_marks()
+    names = {artefact.storage_name, uploads.keep(ContentFile(b"sent since")), "shards/run-1/x"}
+    storage.save("shards/run-1/x", ContentFile(b"of work under way"))
+    artefact.delete()
+    StorageMark.objects.all().delete()
+    with pytest.raises(CommandError, match="The database is older than the storage"):
+        run("gc")
+    tasks.watch()
+    assert all(map(storage.exists, names))
+    storage_marks.write_marks()
+    tasks.watch()
+    assert {name for name in names if storage.exists(name)} == {artefact.storage_name}
 
 
 @pytest.mark.parametrize("folder", ["", "backups/"])

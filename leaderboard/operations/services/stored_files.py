@@ -110,9 +110,11 @@ def referenced_names() -> set[str]:
 def delete_unreferenced(*, dry_run: bool) -> list[StoredObject]:
     """Delete files older than a day that nothing refers to, and what killed writers left. Returns the files.
 
-    dry_run: only list them. A file that got a row meanwhile stays. Raises StorageAway.
+    dry_run: only list them. A file that got a row meanwhile stays. Raises StorageAway, and Refused where database and
+    storage are not of the same time.
     """
     artefacts.require_storage()
+    storage_marks.require_same_time()
     deadline = database_now() - OLD
     old_files = [file for file in list_unreferenced() if file.modified_at < deadline]
     if dry_run:
