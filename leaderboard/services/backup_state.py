@@ -1,15 +1,19 @@
-"""How old the newest backup is, and whether that is too old."""
+"""How old the newest backup is, and whether that is too old. On a schedule those count that lie in its place."""
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from leaderboard.models import Backup, Release
+from leaderboard.models import Backup, Pulse, Release
+from leaderboard.services.signs_of_life import pulse
 
 LATE_AFTER = 2  # times BACKUP_SECONDS
+PULSE = "backup:"  # and the hash of the place of the schedule, which only the process that makes backups is told
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class BackupState:
 def backup_state(moment: datetime) -> BackupState:
     """The state of the backups at `moment`."""
     newest = newest_backup()
-    last = Backup.objects.order_by("-begun_at", "-pk").first()
+    # A whole one elsewhere does not undo a failure of the schedule.
+    last = (_counting_backups() | Backup.objects.filter(finished_at=None)).order_by("-begun_at", "-pk").first()
     failure = last if last and last.problem else None
     return BackupState(newest, failure, _describe(newest, failure, moment) if settings.BACKUP_SECONDS else "")
 
@@ -45,14 +50,36 @@ def describe_problem(moment: datetime) -> str:
 
 
 def newest_backup() -> Backup | None:
-    """The newest whole one."""
-    return Backup.objects.filter(finished_at__isnull=False).order_by("-finished_at").first()
+    """The newest whole one; on a schedule, of those in its place."""
+    return _newest(_counting_backups())
 
 
-def next_backup_at() -> datetime:
-    """When the next one is due by BACKUP_SECONDS."""
-    newest = newest_backup()
+def next_backup_at(target: str) -> datetime:
+    """When the next one in `target` is due by BACKUP_SECONDS."""
+    newest = _newest(Backup.objects.filter(target=target))
     return newest.begun_at + timedelta(seconds=settings.BACKUP_SECONDS) if newest else timezone.now()
+
+
+def note_scheduled(target: str) -> None:
+    """Note that a backup was made in `target` by the schedule: those in this place count from now on."""
+    pulse(_pulse_of(target))
+
+
+def _newest(backups: QuerySet[Backup]) -> Backup | None:
+    return backups.filter(finished_at__isnull=False).order_by("-finished_at").first()
+
+
+def _counting_backups() -> QuerySet[Backup]:
+    """The backups in the place of the schedule; all of them where there is none, or it made none yet."""
+    last_pulse = Pulse.objects.filter(name__startswith=PULSE).order_by("-at").first()
+    if not settings.BACKUP_SECONDS or last_pulse is None:
+        return Backup.objects.all()
+    targets = Backup.objects.order_by().values_list("target", flat=True).distinct()
+    return Backup.objects.filter(target__in=[name for name in targets if _pulse_of(name) == last_pulse.name])
+
+
+def _pulse_of(target: str) -> str:
+    return PULSE + hashlib.sha256(target.encode()).hexdigest()[:32]
 
 
 def _describe(newest: Backup | None, failure: Backup | None, moment: datetime) -> str:

@@ -384,6 +384,27 @@ def test_a_scheduled_backup_that_is_refused_is_told_until_one_is_made(
     assert len(sets.list_sets(place)[0]) == 2
 
 
+def test_a_backup_elsewhere_neither_postpones_the_scheduled_one_nor_hides_that_it_is_late(
+    version: MetricVersion, tmp_path: Path, settings, monkeypatch: pytest.MonkeyPatch
+):
+    def wait(_seconds: float) -> None:
+        raise EndOfWaiting
+
+    monkeypatch.setattr(backup_command, "time", SimpleNamespace(sleep=wait))
+    settings.BACKUP_SECONDS = 3600.0
+    call_command("backup", str(tmp_path / "elsewhere"))
+    with pytest.raises(EndOfWaiting):
+        call_command("backup", str(tmp_path / "backups"), "--repeat")
+    scheduled = Backup.objects.get(target=str(tmp_path / "backups"))
+    assert backup_incident() == ""
+    Backup.objects.filter(pk=scheduled.pk).update(begun_at=timezone.now() - timedelta(hours=5))
+    call_command("backup", str(tmp_path / "elsewhere"))
+    assert backup_incident().startswith("The newest backup is 5")
+    Backup.objects.filter(pk=scheduled.pk).update(problem="the disk is full", finished_at=None)
+    problem = describe_problem(timezone.now())
+    assert problem == "The last backup failed, and there is none yet: the disk is full"
+
+
 def test_a_second_backup_at_a_time_is_refused(version: MetricVersion, place: BackupPlace):
     with making._alone(), pytest.raises(Refused, match="another backup of this board is under way"):
         back_up(place)

@@ -15,7 +15,7 @@ from leaderboard.operations.backups.places import BackupPlace, open_place
 from leaderboard.operations.backups.records import note_attempt
 from leaderboard.operations.backups.sets import Envelope, list_sets, refuse_plain_successor, remove_old_sets
 from leaderboard.operations.backups.verifying import verify_set
-from leaderboard.services.backup_state import next_backup_at
+from leaderboard.services.backup_state import next_backup_at, note_scheduled
 from leaderboard.services.signs_of_life import hang_up
 
 NEWEST = "newest"
@@ -118,13 +118,14 @@ class Command(BoardCommand):
             raise CommandError("BACKUP_SECONDS = 0: set it to the seconds between two backups, such as 86400")
         while True:
             hang_up()
-            pause = (next_backup_at() - timezone.now()).total_seconds()
+            pause = (next_backup_at(place.label) - timezone.now()).total_seconds()
             if pause > 0:
                 time.sleep(min(pause, LOOK_SECONDS))
                 continue
             began_at = timezone.now()
             try:
                 self.make_set(place, recipients, keep, plain)
+                note_scheduled(place.label)
             except Exception as error:  # noqa: BLE001 (it is noted, an incident tells of it, and the next attempt may do)
                 self.stderr.write(f"the backup failed: {error}")
                 if not isinstance(error, BackupUnderWay):  # which ends with a note of its own

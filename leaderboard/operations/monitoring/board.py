@@ -23,7 +23,7 @@ from leaderboard.models import (
     Worker,
 )
 from leaderboard.operations.monitoring import requests
-from leaderboard.services.backup_state import newest_backup
+from leaderboard.services.backup_state import PULSE, newest_backup
 from leaderboard.services.build import code
 from leaderboard.services.failures import FailureKind, failure_called
 from leaderboard.services.signs_of_life import count_waiting
@@ -144,7 +144,7 @@ def machinery() -> Iterator[Metric]:
     pulses = GaugeMetricFamily(
         "plumbline_last_done_timestamp_seconds", "When the sweep, the watch and the look ended last.", labels=["what"]
     )
-    for name, moment in Pulse.objects.values_list("name", "at"):
+    for name, moment in Pulse.objects.exclude(name__startswith=PULSE).values_list("name", "at"):  # backups have theirs
         pulses.add_metric([name], moment.timestamp())
     disks = GaugeMetricFamily("plumbline_disk_free_bytes", "Free in PLUMBLINE_VAR, by host.", labels=["host"])
     for host, free in (
