@@ -204,9 +204,9 @@ def do_step(step: Callable[[], object]) -> None:
 
 
 def clear_storage() -> None:
-    """Drop files that no row needs. Raises Refused where the rows are not of the storage's time."""
-    storage_marks.require_same_time()
-    each_alone(do_step, (shards.remove_stale, uploads.remove_unreferenced))
+    """Drop files that no row needs, unless the rows are of another time than the storage: an incident tells of that."""
+    if not storage_marks.find_mismatch():
+        each_alone(do_step, (shards.remove_stale, uploads.remove_unreferenced))
 
 
 def probe_due_scorers() -> None:

@@ -72,12 +72,6 @@ def find_mismatch() -> str:
     return ""
 
 
-def require_same_time() -> None:
-    """Raise Refused where database and storage are of different times: needed files may have no row. Raises OSError."""
-    if mismatch := find_mismatch():
-        raise Refused(mismatch)
-
-
 def renew_mark() -> bool:
     """Mark both where files were added since the last mark and nothing differs; returns whether. Raises OSError."""
     own_mark = StorageMark.objects.first()

@@ -410,3 +410,13 @@ def test_a_copy_that_arrives_in_part_is_refused_and_the_stored_file_stays_whole(
         artefacts.copy_to(scoring.artefact, tmp_path / "copy")
     scoring.artefact.refresh_from_db()
     assert scoring.artefact.state == Artefact.State.WHOLE
+
+
+@pytest.mark.parametrize(("mismatch", "count"), [("", 2), ("The storage is older than the database.", 0)])
+def test_a_board_clears_no_files_beside_a_storage_of_another_time(db, monkeypatch, mismatch, count):
+    cleared_kinds = []
+    monkeypatch.setattr(tasks.storage_marks, "find_mismatch", lambda: mismatch)
+    monkeypatch.setattr(tasks.shards, "remove_stale", lambda: cleared_kinds.append("checkpoints"))
+    monkeypatch.setattr(tasks.uploads, "remove_unreferenced", lambda: cleared_kinds.append("uploads"))
+    tasks.clear_storage()
+    assert len(cleared_kinds) == count

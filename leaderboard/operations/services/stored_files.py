@@ -114,7 +114,8 @@ def delete_unreferenced(*, dry_run: bool) -> list[StoredObject]:
     storage are not of the same time.
     """
     artefacts.require_storage()
-    storage_marks.require_same_time()
+    if mismatch := storage_marks.find_mismatch():
+        raise Refused(mismatch)
     deadline = database_now() - OLD
     old_files = [file for file in list_unreferenced() if file.modified_at < deadline]
     if dry_run:
