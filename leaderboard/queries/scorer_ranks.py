@@ -254,7 +254,8 @@ def describe_sensitivity(board: JudgedBoard, population: str) -> list[str]:
     """What a board of several scorers says, a sentence each."""
     sensitivity, count = board.sensitivity, len(board.entries)
     models = population_in_words(count, population, board.versions[0].metric.formula.by_kind)
-    sentences = [f"{models[:1].upper()}{models[1:]} have numbers under all {len(board.versions)} scorers."]
+    verb = "has" if count == 1 else "have"
+    sentences = [f"{models[:1].upper()}{models[1:]} {verb} numbers under all {len(board.versions)} scorers."]
     if count < 2 or board.widest is None:
         return sentences
     entry, low, high = board.widest

@@ -9,6 +9,7 @@ from leaderboard.charts import MOST_GROUPS, Chart, ScatterPanel, Series, scatter
 from leaderboard.models import address_of_model
 from leaderboard.queries.agreement import PROPERTIES, MeasureColumn, Values
 from leaderboard.queries.coefficients import Point, points_of
+from leaderboard.templatetags.layout import counted
 from scoring.statistics.regression import line
 
 OTHERS = "other families"
@@ -19,7 +20,8 @@ def pair_chart(x: MeasureColumn, y: MeasureColumn, points: Sequence[Point], word
     fit = line(np.array([point.x for point in points]), np.array([point.y for point in points]))
     panel = ScatterPanel(x.title, series_of(points), line=fit, limits=limits_of(x))
     alternative = (
-        f"{y.title}, against {x.title}, of {len(points)} models: {words}. The table under it has the same numbers."
+        f"{y.title}, against {x.title}, of {counted(len(points), 'model')}: {words}. "
+        "The table under it has the same numbers."
     )
     return scatter_chart("agreement", [panel], y.label, alternative, limits_of(y))
 
@@ -32,8 +34,8 @@ def architecture_chart(values: Values, column: MeasureColumn, property_name: str
         return None
     fit = None if logarithmic else line(np.array([p.x for p in points]), np.array([p.y for p in points]))
     alternative = (
-        f"{column.title}, against {label.lower()}, of {len(points)} models, by family. The table under it has the "
-        "correlations in each family."
+        f"{column.title}, against {label.lower()}, of {counted(len(points), 'model')}, by family. "
+        "The table under it has the correlations in each family."
     )
     title = f"{label}, logarithmic scale" if logarithmic else label
     panel = ScatterPanel(title, series_of(points, label.lower()), logarithmic, line=fit, limits=(0, math.inf))

@@ -26,6 +26,7 @@ from leaderboard.queries.demographics import (
 from leaderboard.rankings.intervals import explain_intervals
 from leaderboard.rankings.populations import ALL, first_population
 from leaderboard.rankings.versions import current_versions, metrics_with_versions, published_versions
+from leaderboard.templatetags.layout import counted
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import choose_metric, pick
@@ -147,10 +148,10 @@ def chart(values_board: Board, columns: list[tuple[str, BoxColumn]]) -> Chart:
         measure.label,
         digits,
         measure.neutral,
-        f"Box plots of the {measure.label.lower()} of {values_board.models} models for each of {len(columns)} "
-        f"demographics, the worst median first: from {worst.label}, median {worst.box.median:.{digits}f}, to "
-        f"{best.label}, median "
-        f"{best.box.median:.{digits}f}. The table under it has the five numbers of each.",
+        f"Box plots of the {measure.label.lower()} of {counted(values_board.models, 'model')} for each of "
+        f"{counted(len(columns), 'demographic')}, the worst median first: from {worst.label}, median "
+        f"{worst.box.median:.{digits}f}, to {best.label}, median {best.box.median:.{digits}f}. "
+        "The table under it has the five numbers of each.",
         (measure.smallest, measure.largest),
     )
 
@@ -173,6 +174,6 @@ def draw_heat_map(values_board: Board, rows: list[HeatRow]) -> Chart:
         [(row.entry.name, address_of_model(row.entry.slug)) for row in rows],
         labels,
         cells,
-        f"{measure.label} of {len(rows)} models by demographic: blue where it is better and orange where it is worse "
-        "than of an indifferent model, or than usual.",
+        f"{measure.label} of {counted(len(rows), 'model')} by demographic: blue where it is better and orange "
+        "where it is worse than of an indifferent model, or than usual.",
     )

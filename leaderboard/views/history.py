@@ -26,6 +26,7 @@ from leaderboard.rankings.history import (
 from leaderboard.rankings.populations import first_population, population_in_words, population_title
 from leaderboard.rankings.slices import rankings_of
 from leaderboard.rankings.versions import has_history, metrics_with_versions
+from leaderboard.templatetags.layout import counted
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import choose_metric, families, pick
@@ -172,13 +173,12 @@ def chart(
         f"{choice.metric.slug}-history",
         columns,
         [bump_line(line, moves[line.slug]) for line in visible_lines],
-        f"Ranks of {len(visible_lines)} models by {choice.measure.label.lower()}, {slice_phrase(choice.slice)}, "
-        f"under versions {versions[0].number} to {versions[-1].number} of {choice.metric.title}, the best on top; "
-        "under the "
-        f"last, ranks are among {population_words[-1] or 'no models'}. Between "
-        f"versions {version_changes.before.number} and {version_changes.after.number} "
-        f"{version_changes.record.changed_ranks} of {len(version_changes.record.models)} ranks changed. The table "
-        "under it has the same numbers.",
+        f"Ranks of {counted(len(visible_lines), 'model')} by {choice.measure.label.lower()}, "
+        f"{slice_phrase(choice.slice)}, under versions {versions[0].number} to {versions[-1].number} of "
+        f"{choice.metric.title}, the best on top; under the last, ranks are among "
+        f"{population_words[-1] or 'no models'}. Between versions {version_changes.before.number} and "
+        f"{version_changes.after.number} {version_changes.record.changed_ranks} of "
+        f"{len(version_changes.record.models)} ranks changed. The table under it has the same numbers.",
         choice.model,
     )
 

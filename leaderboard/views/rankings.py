@@ -190,7 +190,7 @@ def read_tables(choice: RankingChoice) -> tuple[list[Ranking], str]:
         return [], str(error)
     last = max((table.pages for table in tables), default=1)
     if choice.view.page > last:
-        raise Http404(f"page = {choice.view.page}: there are {last} here")
+        raise Http404(f"page = {choice.view.page}: the last page here is {last}")
     refuse_absent(choice.view.filters, tables)
     return tables, "" if tables or choice.as_of is None else before_all(choice)
 

@@ -20,6 +20,7 @@ from leaderboard.queries.scenarios import (
 from leaderboard.rankings.digits import digits_between
 from leaderboard.rankings.versions import NoRanking, metrics_with_versions
 from leaderboard.rankings.words import coefficient
+from leaderboard.templatetags.layout import counted
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import pick
@@ -115,7 +116,7 @@ def describe_change(step: ScenarioChange, digits: int) -> str:
 
 def chart(metric: Metric, measure: str, name: str, comparison: ScenarioComparison) -> Chart:
     """The ranks in each scenario as a bump chart."""
-    population = f"{len(comparison.models)} models"
+    population = counted(len(comparison.models), "model")
     captions = {
         "Generations and prompts rescored": ("generations", "and prompts"),
         "Generations rescored": ("generations",),

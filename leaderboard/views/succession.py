@@ -30,6 +30,7 @@ from leaderboard.queries.succession import (
     show_succession,
 )
 from leaderboard.queries.succession_words import RULES, headline, pair_table, sentences
+from leaderboard.templatetags.layout import counted
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import pick
@@ -154,7 +155,8 @@ def rank_chart(report: SuccessionReport) -> Chart | None:
         "ranks",
         [BumpColumn(place, (caption,), title=caption) for place, caption in enumerate(captions, start=1)],
         sorted(lines, key=lambda line: (line.ranks[0] or 0, line.name)),
-        f"Ranks of {len(lines)} models under {', '.join(captions)}. The table under it has the same numbers.",
+        f"Ranks of {counted(len(lines), 'model')} under {', '.join(captions)}. "
+        "The table under it has the same numbers.",
     )
 
 

@@ -236,6 +236,13 @@ def test_a_kind_of_which_no_model_is_ranked_yet_is_neither_shown_nor_offered(cli
     assert 'value="causal"' not in html
 
 
+def test_charts_of_one_model_speak_of_one(client, published):
+    versions_of(published, 1, 1, ["average", "women"])
+    html = page(client, TOXIGEN)
+    assert "of 1 model for each of 1 demographic, the worst median first" in html
+    assert "of 1 models" not in html
+
+
 def test_values_without_a_significant_difference_are_marked_in_words_and_others_are_not(client, board):
     address = "/demographics/?metric=safety-starter&kind=all&measure=likelihood_auc"
     html = page(client, address)

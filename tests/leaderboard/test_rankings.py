@@ -366,6 +366,12 @@ def test_an_address_that_asks_for_what_is_not_there_is_a_404_with_a_sentence(cli
     assert client.get("/rankings.csv" + address(**asked).removeprefix("/rankings/")).status_code == 404
 
 
+def test_a_page_past_the_last_is_refused_with_the_number_of_that(client, wide):
+    response = client.get(address(page=4, family="Alder"))
+    assert response.status_code == 404
+    assert "page = 4: the last page here is 1" in response.content.decode()
+
+
 @pytest.mark.slow
 def test_every_heading_sorts_and_a_second_time_the_other_way(client, wide):
     columns = ["family", "revision", "parameters", "date", "n", "missing", f"slice:{TOXIC}"]

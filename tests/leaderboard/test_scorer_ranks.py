@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -73,6 +74,14 @@ def test_scorers_that_agree_keep_every_pair_and_one_that_turns_all_over_keeps_no
     assert opposed.sensitivity.concordance == pytest.approx(1 / 9)
     assert [(low, high) for _, _, low, high, _ in opposed.rows] == [(1, 4), (2, 3), (2, 3), (1, 4)]
     assert "0 of 6 pairs of models (0%) keep their order" in " ".join(describe_sensitivity(opposed, "all"))
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 model has numbers"), (2, "2 models have numbers")])
+def test_a_verb_fits_how_many_models_all_scorers_judged(count, words):
+    formula = SimpleNamespace(by_kind=False)
+    versions = [SimpleNamespace(metric=SimpleNamespace(formula=formula))] * 2
+    board = SimpleNamespace(versions=versions, entries=[None] * count, sensitivity=None, widest=None)
+    assert describe_sensitivity(board, "all") == [f"{words} under all 2 scorers."]
 
 
 @pytest.mark.slow
