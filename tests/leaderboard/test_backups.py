@@ -76,7 +76,7 @@ def version(transactional_db) -> MetricVersion:
 
 
 def back_up(place: BackupPlace, **options) -> sets.Envelope:
-    return making.back_up(place, options.get("cipher", Plain()), options.get("progress", silent))
+    return making.back_up(place, options.get("cipher", Plain()), options.get("progress", silent)).envelope
 
 
 def object_paths(folder: Path) -> set[Path]:
@@ -181,6 +181,19 @@ def test_old_sets_go_with_the_objects_that_only_they_have(version: MetricVersion
     assert {path.name for path in object_paths(folder)} == needed
     place.write("sets/20990101T000000000Z.begun", b"")
     assert sets.remove_old_sets(place, 1) == ([], 0), "it may count on any object"
+
+
+def test_old_sets_go_before_another_process_can_begin_one(
+    version: MetricVersion, place: BackupPlace, monkeypatch: pytest.MonkeyPatch
+):
+    def remove_alone(_place: BackupPlace, _keep: int) -> tuple[list[str], int]:
+        with pytest.raises(making.BackupUnderWay), making._alone():
+            pass
+        return ["first"], 3
+
+    monkeypatch.setattr(making, "remove_old_sets", remove_alone)
+    made_set = making.back_up(place, Plain(), silent, keep=1)
+    assert (made_set.removed_sets, made_set.removed_objects) == (["first"], 3)
 
 
 def test_what_is_lost_is_named_and_a_damaged_or_missing_object_stops_a_restore(

@@ -13,7 +13,7 @@ from leaderboard.operations.backups.encryption import cipher_for
 from leaderboard.operations.backups.making import BackupUnderWay, back_up
 from leaderboard.operations.backups.places import BackupPlace, open_place
 from leaderboard.operations.backups.records import note_attempt
-from leaderboard.operations.backups.sets import Envelope, list_sets, refuse_plain_successor, remove_old_sets
+from leaderboard.operations.backups.sets import Envelope, list_sets, refuse_plain_successor
 from leaderboard.operations.backups.verifying import verify_set
 from leaderboard.services.backup_state import next_backup_at, note_scheduled
 from leaderboard.services.signs_of_life import hang_up
@@ -80,15 +80,15 @@ class Command(BoardCommand):
             refuse_plain_successor(place)
         cipher = cipher_for(recipients)
         with step_progress() as show:
-            envelope = back_up(place, cipher, show)
-        old_sets, object_count = remove_old_sets(place, keep) if keep else ([], 0)
+            made_set = back_up(place, cipher, show, keep)
+        envelope = made_set.envelope
         self.say(f"{describe(envelope)}, in {place.label}")
         if envelope.lost:
             self.say(f"{envelope.lost} files that the database mentions are lost on the storage: see /operate/files/")
-        if old_sets:
-            self.say(f"removed: {len(old_sets)} older sets and {object_count} objects that only they had")
+        if old_sets := made_set.removed_sets:
+            self.say(f"removed: {len(old_sets)} older sets and {made_set.removed_objects} objects that only they had")
         self.say(NOT_INCLUDED)
-        self.answer(summarise(envelope) | {"removed_sets": old_sets, "removed_objects": object_count})
+        self.answer(summarise(envelope) | {"removed_sets": old_sets, "removed_objects": made_set.removed_objects})
 
     def list_sets(self, place: BackupPlace) -> None:
         """Say which sets there are."""

@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import BinaryIO, cast
 
@@ -19,7 +20,15 @@ from leaderboard.operations.backups import records
 from leaderboard.operations.backups.databases import Progress, Snapshot, open_snapshot
 from leaderboard.operations.backups.encryption import Cipher
 from leaderboard.operations.backups.places import BackupPlace
-from leaderboard.operations.backups.sets import PIECE, Envelope, FileCopy, Manifest, SetWriter, list_sets
+from leaderboard.operations.backups.sets import (
+    PIECE,
+    Envelope,
+    FileCopy,
+    Manifest,
+    SetWriter,
+    list_sets,
+    remove_old_sets,
+)
 from leaderboard.services.artefacts import require_storage
 from leaderboard.services.release import code_here
 from leaderboard.storage import board_storage
@@ -33,8 +42,20 @@ class FileDeleted(Exception):
     """A file that the snapshot mentions is not there any more, and the board does not mention it now."""
 
 
-def back_up(place: BackupPlace, cipher: Cipher, progress: Progress) -> Envelope:
-    """Write a set. Raises Refused, StorageAway, OSError; the next run continues then."""
+@dataclass(frozen=True)
+class MadeSet:
+    """A whole set, the older ones that were removed after it, and how many objects only they had."""
+
+    envelope: Envelope
+    removed_sets: list[str] = field(default_factory=list)
+    removed_objects: int = 0
+
+
+def back_up(place: BackupPlace, cipher: Cipher, progress: Progress, keep: int = 0) -> MadeSet:
+    """Write a set; with `keep` remove all sets but the newest of that number then, before another process begins one.
+
+    Raises Refused, StorageAway, OSError; the next run continues then.
+    """
     place.refuse_own_storage()
     with _alone():
         require_storage()
@@ -46,7 +67,7 @@ def back_up(place: BackupPlace, cipher: Cipher, progress: Progress) -> Envelope:
             place.write(f"sets/{name}.json", envelope.to_json())
             place.delete(f"sets/{name}.begun")
             note(envelope)
-    return envelope
+        return MadeSet(envelope, *remove_old_sets(place, keep)) if keep else MadeSet(envelope)
 
 
 class BackupUnderWay(Refused):
