@@ -236,6 +236,28 @@ def test_what_is_lost_is_named_and_a_damaged_or_missing_object_stops_a_restore(
         restoring.restore_files(chosen_set, silent)
 
 
+def test_damage_of_encrypted_objects_is_told_from_a_wrong_key(
+    version: MetricVersion, place: BackupPlace, use_storage, tmp_path: Path
+):
+    own, other = (pyrage.x25519.Identity.generate() for _ in range(2))
+    for name, key in (("own", own), ("other", other)):
+        (tmp_path / name).write_text(str(key))
+    envelope = back_up(place, cipher=cipher_for([str(own.to_public())]))
+    with pytest.raises(WrongKey):
+        restoring.open_set(place, envelope.name, tmp_path / "other")
+    chosen_set = restoring.open_set(place, envelope.name, tmp_path / "own")
+    flipped, cut, empty = (sets.place_of(file.objects[0]) for file in chosen_set.manifest.files[:3])
+    content = place.read(flipped)
+    place.write(flipped, content[:-1] + bytes([content[-1] ^ 1]))
+    place.write(cut, place.read(cut)[:50])
+    place.write(empty, b"")
+    use_storage(f"file://{tmp_path}/restored")
+    artefacts.mark_storage()
+    with pytest.raises(sets.DamagedSet, match=r"3 files of set .* are damaged") as refusal:
+        restoring.restore_files(chosen_set, silent)
+    assert all(f"{name} is damaged: the key that" in str(refusal.value) for name in (flipped, cut, empty))
+
+
 def test_a_set_of_a_later_release_or_another_database_and_a_board_in_use_are_refused(
     version: MetricVersion, place: BackupPlace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from django.conf import settings
 
-from leaderboard.operations.backups.encryption import Cipher
+from leaderboard.operations.backups.encryption import Cipher, WrongKey
 from leaderboard.operations.backups.places import BackupPlace
 from scoring.refusals import Refused
 
@@ -222,10 +222,13 @@ class SetReader:
 
     def __init__(self, place: BackupPlace, cipher: Cipher) -> None:
         self._place, self._cipher = place, cipher
+        self._is_key_right = False
 
     def read_manifest(self, envelope: Envelope) -> Manifest:
         """What the set holds. Raises WrongKey, DamagedSet."""
-        return Manifest.from_json(self._unpack(envelope.manifest))
+        content = self._unpack(envelope.manifest)
+        self._is_key_right = True
+        return Manifest.from_json(content)
 
     def read_block(self, block: DatabaseBlock) -> bytes:
         """The bytes of a part of a database. Raises DamagedSet."""
@@ -251,7 +254,12 @@ class SetReader:
             stored_bytes = self._place.read(place)
         except FileNotFoundError as error:
             raise DamagedSet(f"{place} is missing in {self._place.label}") from error
-        return self._cipher.decrypt(stored_bytes)
+        try:
+            return self._cipher.decrypt(stored_bytes)
+        except WrongKey as error:
+            if not self._is_key_right:
+                raise
+            raise DamagedSet(f"{place} is damaged: the key that decrypts the manifest does not decrypt it") from error
 
     def _unpack(self, name: str) -> bytes:
         try:
