@@ -196,6 +196,27 @@ def test_old_sets_go_before_another_process_can_begin_one(
     assert (made_set.removed_sets, made_set.removed_objects) == (["first"], 3)
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"7", b"{}"])
+def test_a_damaged_envelope_is_listed_and_stops_removals_but_no_backups(
+    version: MetricVersion, place: BackupPlace, tmp_path: Path, content: bytes
+):
+    damaged = back_up(place)
+    place.write(f"sets/{damaged.name}.json", content)
+    call_command("backup", place.label)
+    out = StringIO()
+    call_command("backup", place.label, "--list", stdout=out)
+    assert len(out.getvalue().splitlines()) == 2
+    assert re.search(rf"^sets/{damaged.name}.json is damaged", out.getvalue(), re.MULTILINE)
+    with pytest.raises(
+        sets.DamagedSet, match=rf"no older set is removed .*: sets/{damaged.name}.json is damaged .*delete"
+    ):
+        sets.remove_old_sets(place, 1)
+    assert set(damaged.objects) <= {path.name for path in object_paths(tmp_path / "backups")}
+    with pytest.raises(sets.DamagedSet):
+        restoring.open_set(place, damaged.name, None)
+    restoring.open_set(place, "", None)
+
+
 def test_what_is_lost_is_named_and_a_damaged_or_missing_object_stops_a_restore(
     version: MetricVersion, place: BackupPlace, settings, tmp_path: Path
 ):
@@ -316,7 +337,7 @@ def test_a_bucket_takes_backups_and_gives_them_back(
     files = restoring.open_set(place, second.name, None).manifest.files
     assert {file.sha256 for file in files} == {artefact.sha256 for artefact in Artefact.objects.all()}
     assert sets.remove_old_sets(place, 1)[0] == [first.name]
-    assert sets.list_sets(place) == ([second], [])
+    assert sets.set_names(place) == ([second.name], [])
 
 
 def test_half_of_a_buckets_credentials_is_refused(settings):

@@ -13,7 +13,7 @@ from leaderboard.operations.backups.encryption import cipher_for
 from leaderboard.operations.backups.making import BackupUnderWay, back_up
 from leaderboard.operations.backups.places import BackupPlace, open_place
 from leaderboard.operations.backups.records import note_attempt
-from leaderboard.operations.backups.sets import Envelope, list_sets, refuse_plain_successor
+from leaderboard.operations.backups.sets import Envelope, list_sets, refuse_plain_successor, set_names
 from leaderboard.operations.backups.verifying import verify_set
 from leaderboard.services.backup_state import next_backup_at, note_scheduled
 from leaderboard.services.signs_of_life import hang_up
@@ -92,14 +92,20 @@ class Command(BoardCommand):
 
     def list_sets(self, place: BackupPlace) -> None:
         """Say which sets there are."""
-        envelopes, interrupted_sets = list_sets(place)
+        envelopes, damages = list_sets(place)
+        whole_sets, interrupted_sets = set_names(place)
         for envelope in envelopes:
             self.say(describe(envelope))
+        for damage in damages:
+            self.say(str(damage))
         for name in interrupted_sets:
             self.say(f"{name}: interrupted, or being written now; the next backup continues it")
-        if not envelopes and not interrupted_sets:
+        if not whole_sets and not interrupted_sets:
             self.say(f"{place.label} holds no backup")
-        self.answer({"sets": [summarise(envelope) for envelope in envelopes], "interrupted": interrupted_sets})
+        self.answer(
+            {"sets": [summarise(envelope) for envelope in envelopes], "interrupted": interrupted_sets}
+            | {"damaged": [str(damage) for damage in damages]}
+        )
 
     def verify(self, place: BackupPlace, target: str, name: str, identity: Path | None) -> None:
         """Restore a set on trial, and say what differs."""

@@ -26,8 +26,8 @@ from leaderboard.operations.backups.sets import (
     FileCopy,
     Manifest,
     SetWriter,
-    list_sets,
     remove_old_sets,
+    set_names,
 )
 from leaderboard.services.artefacts import require_storage
 from leaderboard.services.release import code_here
@@ -87,7 +87,7 @@ def _alone() -> Iterator[None]:
 
 def _begin(place: BackupPlace) -> tuple[str, datetime]:
     """The name of the set and when it was begun; of an interrupted one, which is continued."""
-    interrupted_sets = list_sets(place)[1]
+    interrupted_sets = set_names(place)[1]
     begun_at = timezone.now()
     name = interrupted_sets[-1] if interrupted_sets else f"{begun_at:%Y%m%dT%H%M%S%f}"[:-3] + "Z"
     for other in interrupted_sets[:-1]:

@@ -66,7 +66,7 @@ class Envelope:
                 raise Refused(f"{label} has a form that this release does not know: install the release that wrote it")
             moments = {name: datetime.fromisoformat(values[name]) for name in ("begun_at", "finished_at")}
             return cls(**values | moments | {"objects": tuple(values["objects"])})
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             if isinstance(error, Refused):
                 raise
             raise DamagedSet(f"{label} is damaged ({error}): use another set") from error
@@ -270,14 +270,23 @@ class SetReader:
             raise DamagedSet(f"{place_of(name)} is damaged ({error})") from error
 
 
-def list_sets(place: BackupPlace) -> tuple[list[Envelope], list[str]]:
-    """The whole sets, newest first, and the names of those that were interrupted or are being written."""
+def set_names(place: BackupPlace) -> tuple[list[str], list[str]]:
+    """The names of the whole sets, newest first, and of those that were interrupted or are being written."""
     names = place.names("sets")
     whole_names = {name.removesuffix(".json") for name in names if name.endswith(".json")}
     unfinished_names = {name.removesuffix(".begun") for name in names if name.endswith(".begun")}
-    return [read_envelope(place, name) for name in sorted(whole_names, reverse=True)], sorted(
-        unfinished_names - whole_names
-    )
+    return sorted(whole_names, reverse=True), sorted(unfinished_names - whole_names)
+
+
+def list_sets(place: BackupPlace) -> tuple[list[Envelope], list[DamagedSet]]:
+    """The whole sets, newest first, and what is wrong with those whose envelopes are damaged."""
+    envelopes, damages = [], []
+    for name in set_names(place)[0]:
+        try:
+            envelopes.append(read_envelope(place, name))
+        except DamagedSet as error:
+            damages.append(error)
+    return envelopes, damages
 
 
 def refuse_plain_successor(place: BackupPlace) -> None:
@@ -303,21 +312,26 @@ def choose_set(place: BackupPlace, name: str) -> Envelope:
     """The set of that name; the newest one without a name. Raises Refused."""
     if name:
         return read_envelope(place, name)
-    envelopes, interrupted_sets = list_sets(place)
-    if not envelopes:
+    whole_sets, interrupted_sets = set_names(place)
+    if not whole_sets:
         reason = f"only what was interrupted ({', '.join(interrupted_sets)})" if interrupted_sets else "no backup"
         raise Refused(f"{place.label} holds {reason}: give the place that `manage.py backup` wrote to")
-    return envelopes[0]
+    return read_envelope(place, whole_sets[0])
 
 
 def remove_old_sets(place: BackupPlace, keep: int) -> tuple[list[str], int]:
     """Remove all whole sets but the newest `keep`, and objects that no set has; returns the sets, and how many objects.
 
-    While another set is being written nothing is removed: it may count on any object.
+    While another set is being written nothing is removed: it may count on any object. Raises DamagedSet where an
+    envelope is damaged: nobody knows which objects it names.
     """
-    envelopes, unfinished_sets = list_sets(place)
-    if unfinished_sets:
+    if set_names(place)[1]:
         return [], 0
+    envelopes, damages = list_sets(place)
+    if damages:
+        raise DamagedSet(
+            f"no older set is removed from {place.label}: {damages[0]}, and delete that file to give its set up"
+        )
     for envelope in envelopes[keep:]:
         place.delete(f"sets/{envelope.name}.json")  # first: a set is whole, or it is none
     count = remove_objects(place, envelopes[:keep])
