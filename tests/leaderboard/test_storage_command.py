@@ -91,6 +91,25 @@ def test_an_interrupted_check_can_be_begun_anew(storage):
     assert json.loads(run("check", "--from-start", "--json"))["read"] == 4
 
 
+@pytest.mark.parametrize("change", ["none", "a day passes", "another storage"])
+def test_a_check_goes_on_within_a_day_and_in_one_storage_and_says_what_it_read(tmp_path, use_storage, change):
+    use_storage(f"file://{tmp_path}/files")
+    artefacts.mark_storage()
+    for number in range(4):
+        keep_file(f"interrupted {number}")
+    with pytest.raises(KeyboardInterrupt):
+        stored_files.compare_files(interrupted(2))
+    if change == "a day passes":
+        path = Path(django_settings.VAR) / "storage-check.json"
+        earlier = timezone.now() - timedelta(hours=25)
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"began_at": earlier.isoformat()}))
+    if change == "another storage":
+        (tmp_path / "files").rename(tmp_path / "moved")
+        use_storage(f"file://{tmp_path}/moved")
+    words = "2 read now, 2 earlier, since 2" if change == "none" else "4 read now\n"
+    assert f"0 missing, 0 different, 0 that nothing refers to, of 5 files; {words}" in run("check")
+
+
 @pytest.mark.slow
 def test_what_nothing_refers_to_is_deleted_after_a_day_and_listed_before(storage, monkeypatch):
     artefact = keep_file("referred to")

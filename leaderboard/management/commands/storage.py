@@ -49,6 +49,8 @@ class Command(BoardCommand):
             {
                 "files": comparison.files,
                 "read": comparison.read,
+                "read_earlier": comparison.read_earlier,
+                "began_at": comparison.began_at,
                 "missing": comparison.missing,
                 "different": comparison.different,
                 "unreferenced": list(map(describe, comparison.unreferenced)),
@@ -56,8 +58,11 @@ class Command(BoardCommand):
         )
         counts = (
             f"{len(comparison.missing)} missing, {len(comparison.different)} different, "
-            f"{len(comparison.unreferenced)} that nothing refers to, of {comparison.files} files"
+            f"{len(comparison.unreferenced)} that nothing refers to, of {comparison.files} files; "
+            f"{comparison.read} read now"
         )
+        if comparison.read_earlier:
+            counts += f", {comparison.read_earlier} earlier, since {comparison.began_at:%Y-%m-%d %H:%M} UTC"
         if comparison.missing or comparison.different:
             raise CommandError(counts)
         self.say(counts)

@@ -37,8 +37,13 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class StorageComparison:
-    """What a check found: names of missing and different files, files that nothing refers to, how many were read."""
+    """What a check found: names of missing and different files, and files that nothing refers to.
 
+    read: how many files it read now; read_earlier: how many an interrupted check had read since began_at.
+    """
+
+    began_at: datetime
+    read_earlier: int
     missing: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)
     unreferenced: list[StoredObject] = field(default_factory=list)
@@ -59,22 +64,19 @@ class StorageMove:
 def compare_files(progress: Progress, *, from_start: bool = False) -> StorageComparison:
     """Read all files that the board refers to, and list what it does not.
 
-    Goes on where an interrupted check stopped, unless `from_start`. Raises StorageAway.
+    Goes on where a check of this storage was interrupted less than a day ago, unless `from_start`. Raises StorageAway.
     """
     artefacts.require_storage()
     state_path = Path(settings.VAR) / "storage-check.json"
-    began_at = database_now()
-    if state_path.exists() and not from_start:
-        began_at = datetime.fromisoformat(json.loads(state_path.read_text())["began_at"])
-    state_path.write_text(json.dumps({"began_at": began_at.isoformat()}))
+    began_at = _begin_check(state_path, from_start)
     kept_files = Artefact.objects.exclude(state=Artefact.State.ABSENT)
     due_files = kept_files.exclude(checked_at__gte=began_at).order_by("pk")
-    comparison, total = StorageComparison(), kept_files.count()
-    earlier_count = total - due_files.count()
+    total = kept_files.count()
+    comparison = StorageComparison(began_at, total - due_files.count())
     for artefact in due_files.iterator(chunk_size=500):
         look_at(artefact)
         comparison.read += 1
-        progress(earlier_count + comparison.read, total)
+        progress(comparison.read_earlier + comparison.read, total)
     names = {file.name for file in board_storage().list_files()}
     uploads = Submission.objects.exclude(upload="").values_list("upload", flat=True)
     comparison.missing = [
@@ -87,6 +89,19 @@ def compare_files(progress: Progress, *, from_start: bool = False) -> StorageCom
     comparison.files = len(names)
     state_path.unlink(missing_ok=True)
     return comparison
+
+
+def _begin_check(state_path: Path, from_start: bool) -> datetime:
+    """When the check began: now, or when the one did that is continued."""
+    places = [storage.place("") for storage in board_storage().parts]
+    began_at = now = database_now()
+    if state_path.exists() and not from_start:
+        state = json.loads(state_path.read_text())
+        earlier = datetime.fromisoformat(state["began_at"])
+        if state.get("places") == places and earlier > now - OLD:
+            began_at = earlier
+    state_path.write_text(json.dumps({"began_at": began_at.isoformat(), "places": places}))
+    return began_at
 
 
 def list_unreferenced() -> Iterator[StoredObject]:
