@@ -18,7 +18,10 @@ PULSE = "backup:"  # and the hash of the place of the schedule, which only the p
 
 @dataclass(frozen=True)
 class BackupState:
-    """newest: the newest whole backup; failure: the last attempt, where it failed; problem: a sentence, or empty."""
+    """newest: the newest whole backup; problem: a sentence, or empty.
+
+    failure: the last attempt, where it failed, or where older sets could not be removed after it.
+    """
 
     newest: Backup | None
     failure: Backup | None
@@ -83,6 +86,8 @@ def _pulse_of(target: str) -> str:
 
 
 def _describe(newest: Backup | None, failure: Backup | None, moment: datetime) -> str:
+    if failure and failure.finished_at:
+        return f"The last backup is whole, and older ones could not be removed: {failure.problem}"
     if failure:
         newest_words = (
             f"the newest whole one is {timesince(newest.begun_at, moment)} old" if newest else "there is none yet"

@@ -217,6 +217,31 @@ def test_a_damaged_envelope_is_listed_and_stops_removals_but_no_backups(
     restoring.open_set(place, "", None)
 
 
+def test_a_removal_of_old_sets_that_fails_is_told_apart_from_the_backup(
+    version: MetricVersion, place: BackupPlace, settings, monkeypatch: pytest.MonkeyPatch
+):
+    def wait(_seconds: float) -> None:
+        raise EndOfWaiting
+
+    def refuse(_place: BackupPlace, _keep: int) -> None:
+        raise OSError("read-only")
+
+    monkeypatch.setattr(backup_command, "time", SimpleNamespace(sleep=wait))
+    monkeypatch.setattr(making, "remove_old_sets", refuse)
+    settings.BACKUP_SECONDS = 3600.0
+    out, err = StringIO(), StringIO()
+    with pytest.raises(EndOfWaiting):
+        call_command("backup", place.label, "--repeat", "--keep", "1", stdout=out, stderr=err)
+    backup = Backup.objects.get()
+    assert out.getvalue().startswith(f"{backup.name}: ")
+    words = "older ones could not be removed: read-only"
+    assert f"set {backup.name} is whole, and {words}" in err.getvalue()
+    assert "the backup failed" not in err.getvalue()
+    assert (backup_incident(), bool(backup.finished_at)) == (f"The last backup is whole, and {words}", True)
+    with pytest.raises(CommandError, match=words):
+        call_command("backup", place.label, "--keep", "1", stdout=out)
+
+
 def test_what_is_lost_is_named_and_a_damaged_or_missing_object_stops_a_restore(
     version: MetricVersion, place: BackupPlace, settings, tmp_path: Path
 ):

@@ -10,7 +10,7 @@ from django.utils import timezone
 from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import step_progress
 from leaderboard.operations.backups.encryption import cipher_for
-from leaderboard.operations.backups.making import BackupUnderWay, back_up
+from leaderboard.operations.backups.making import BackupUnderWay, MadeSet, back_up
 from leaderboard.operations.backups.places import BackupPlace, open_place
 from leaderboard.operations.backups.records import note_attempt
 from leaderboard.operations.backups.sets import Envelope, list_sets, refuse_plain_successor, set_names
@@ -72,9 +72,11 @@ class Command(BoardCommand):
         elif options["repeat"]:
             self.repeat(place, recipients, keep, options["plain"])
         else:
-            self.make_set(place, recipients, keep, options["plain"])
+            made_set = self.make_set(place, recipients, keep, options["plain"])
+            if made_set.problem:
+                raise CommandError(describe_rest(made_set))
 
-    def make_set(self, place: BackupPlace, recipients: list[str], keep: int, plain: bool) -> None:
+    def make_set(self, place: BackupPlace, recipients: list[str], keep: int, plain: bool) -> MadeSet:
         """Write a set, and say what it holds. plain: also where the newest one is encrypted and this one is not."""
         if not recipients and not plain:
             refuse_plain_successor(place)
@@ -89,6 +91,7 @@ class Command(BoardCommand):
             self.say(f"removed: {len(old_sets)} older sets and {made_set.removed_objects} objects that only they had")
         self.say(NOT_INCLUDED)
         self.answer(summarise(envelope) | {"removed_sets": old_sets, "removed_objects": made_set.removed_objects})
+        return made_set
 
     def list_sets(self, place: BackupPlace) -> None:
         """Say which sets there are."""
@@ -130,8 +133,10 @@ class Command(BoardCommand):
                 continue
             began_at = timezone.now()
             try:
-                self.make_set(place, recipients, keep, plain)
+                made_set = self.make_set(place, recipients, keep, plain)
                 note_scheduled(place.label)
+                if made_set.problem:
+                    self.stderr.write(describe_rest(made_set))
             except Exception as error:  # noqa: BLE001 (it is noted, an incident tells of it, and the next attempt may do)
                 self.stderr.write(f"the backup failed: {error}")
                 if not isinstance(error, BackupUnderWay):  # which ends with a note of its own
@@ -146,6 +151,11 @@ def describe(envelope: Envelope) -> str:
         f"{envelope.name}: {envelope.vendor} and {envelope.files:,} files, {filesizeformat(envelope.size)}, "
         f"{filesizeformat(envelope.copied)} of them newly copied, {encryption}, of release {envelope.code}"
     )
+
+
+def describe_rest(made_set: MadeSet) -> str:
+    """Why older sets are still there, in a line."""
+    return f"set {made_set.envelope.name} is whole, and older ones could not be removed: {made_set.problem}"
 
 
 def summarise(envelope: Envelope) -> dict[str, Any]:

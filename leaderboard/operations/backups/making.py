@@ -44,11 +44,15 @@ class FileDeleted(Exception):
 
 @dataclass(frozen=True)
 class MadeSet:
-    """A whole set, the older ones that were removed after it, and how many objects only they had."""
+    """A whole set, the older ones that were removed after it, and how many objects only they had.
+
+    problem: why older ones could not be removed; empty where they could.
+    """
 
     envelope: Envelope
     removed_sets: list[str] = field(default_factory=list)
     removed_objects: int = 0
+    problem: str = ""
 
 
 def back_up(place: BackupPlace, cipher: Cipher, progress: Progress, keep: int = 0) -> MadeSet:
@@ -67,7 +71,17 @@ def back_up(place: BackupPlace, cipher: Cipher, progress: Progress, keep: int = 
             place.write(f"sets/{name}.json", envelope.to_json())
             place.delete(f"sets/{name}.begun")
             note(envelope)
-        return MadeSet(envelope, *remove_old_sets(place, keep)) if keep else MadeSet(envelope)
+        return _remove_old(place, envelope, keep) if keep else MadeSet(envelope)
+
+
+def _remove_old(place: BackupPlace, envelope: Envelope, keep: int) -> MadeSet:
+    """Remove older sets. A failure is noted with the set, which is whole all the same."""
+    try:
+        return MadeSet(envelope, *remove_old_sets(place, keep))
+    except Exception as error:  # noqa: BLE001 (an incident tells of it, and the next backup tries again)
+        problem = str(error) or type(error).__name__
+        records.note_problem(envelope.name, problem)
+        return MadeSet(envelope, problem=problem)
 
 
 class BackupUnderWay(Refused):

@@ -59,6 +59,12 @@ def note_finished(envelope: Envelope, target: str) -> None:
     Backup.objects.update_or_create(name=envelope.name, defaults=values)
 
 
+def note_problem(name: str, problem: str) -> None:
+    """Note what went wrong after a set was whole."""
+    if is_recording():
+        Backup.objects.filter(name=name).update(problem=problem)
+
+
 def note_verified(name: str) -> None:
     """Note that a set was restored on trial, and was whole."""
     Backup.objects.filter(name=name).update(verified_at=timezone.now())
