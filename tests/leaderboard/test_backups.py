@@ -486,6 +486,12 @@ def test_a_backup_elsewhere_neither_postpones_the_scheduled_one_nor_hides_that_i
     assert problem == "The last backup failed, and there is none yet: the disk is full"
 
 
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_to_keep_no_set_is_refused(place: BackupPlace, count: str):
+    with pytest.raises(CommandError, match=f"--keep {count}: give a number of sets, 1 or more"):
+        call_command("backup", place.label, "--keep", count)
+
+
 def test_a_second_backup_at_a_time_is_refused(version: MetricVersion, place: BackupPlace):
     with making._alone(), pytest.raises(Refused, match="another backup of this board is under way"):
         back_up(place)

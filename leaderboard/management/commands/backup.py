@@ -43,7 +43,7 @@ class Command(BoardCommand):
         parser.add_argument(
             "--plain", action="store_true", help="encrypt for nobody, also where the newest set in TARGET is encrypted"
         )
-        parser.add_argument("--keep", type=int, default=0, metavar="N", help="then remove all sets but the newest N")
+        parser.add_argument("--keep", type=int, metavar="N", help="then remove all sets but the newest N")
         task = parser.add_mutually_exclusive_group()
         task.add_argument("--list", action="store_true", help="list the sets in TARGET instead")
         task.add_argument(
@@ -56,8 +56,8 @@ class Command(BoardCommand):
         task.add_argument("--repeat", action="store_true", help="every BACKUP_SECONDS, for ever")
         parser.add_argument("--identity", type=Path, metavar="FILE", help="with --verify: the secret key of age")
 
-    def handle(self, target: str, keep: int, **options: Any) -> None:
-        if keep < 0:
+    def handle(self, target: str, keep: int | None, **options: Any) -> None:
+        if keep is not None and keep < 1:
             raise CommandError(f"--keep {keep}: give a number of sets, 1 or more")
         target = target or settings.BACKUP_TARGET
         place = open_place(target)
@@ -70,9 +70,9 @@ class Command(BoardCommand):
             name = "" if options["verify"] == NEWEST else options["verify"]
             self.verify(place, target, name, options["identity"])
         elif options["repeat"]:
-            self.repeat(place, recipients, keep, options["plain"])
+            self.repeat(place, recipients, keep or 0, options["plain"])
         else:
-            made_set = self.make_set(place, recipients, keep, options["plain"])
+            made_set = self.make_set(place, recipients, keep or 0, options["plain"])
             if made_set.problem:
                 raise CommandError(describe_rest(made_set))
 
