@@ -489,7 +489,7 @@ def public_detail(detail: dict[str, Any], hidden_slugs: Collection[str]) -> dict
     """Return the part of an event's detail that the change log shows."""
     public = {name: value for name, value in detail.items() if name in DETAILS}
     if REASONS in public:
-        public[REASONS] = {slug: why for slug, why in public[REASONS].items() if slug not in hidden_slugs}
+        public[REASONS] = {slug: reason for slug, reason in public[REASONS].items() if slug not in hidden_slugs}
     if NAMES_ALONE in detail:
         public[NAMES_ALONE] = dict.fromkeys(detail[NAMES_ALONE])
     return public

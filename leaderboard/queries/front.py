@@ -74,10 +74,10 @@ class Leaders:
         if count == 1 and miniatures:
             return f"One of {self.group.population_words} leads alone: a miniature, which is not listed here."
         if miniatures:
-            which = (
+            words = (
                 "1 of them a miniature, which is" if miniatures == 1 else f"{miniatures} of them miniatures, which are"
             )
-            return f"{count} of {self.group.population_words} cannot be told from the best, {which} not listed here."
+            return f"{count} of {self.group.population_words} cannot be told from the best, {words} not listed here."
         if count > 1:
             return f"The first {count} of {self.group.population_words} cannot be told apart."
         return f"One of {self.group.population_words} leads alone." if count else ""

@@ -208,11 +208,11 @@ def refuse_absent(filters: Filters, tables: list[Ranking]) -> None:
 
 def before_all(choice: RankingChoice) -> str:
     """Why nothing stood on the day asked for; "" where nothing of the provenance asked for ever did."""
-    published = published_versions(choice.metric)
-    if not published:
+    versions = published_versions(choice.metric)
+    if not versions:
         return "This metric has no published version yet."
     provenances = [choice.provenance] if choice.provenance in Provenance.values else Provenance.values
-    candidates = [choice.version] if choice.version else published
+    candidates = [choice.version] if choice.version else versions
     first = next((version for version in candidates if version.provenance in provenances), None)
     if first is None:
         return ""
@@ -264,11 +264,13 @@ def present_ranking(request: HttpRequest, choice: RankingChoice, ranking: Rankin
     alone = choice.of_ranking(ranking.selection)
     day = day_of(choice, ranking)
     # A number alone would not pin the numbers: entries still join or leave its version.
-    pinned = choice.address(**alone, as_of=day.isoformat(), page=choice.asked["page"])
+    pinned_query = choice.address(**alone, as_of=day.isoformat(), page=choice.asked["page"])
     is_divided = bool(apart_populations(ranking.versions))
     return Shown(
         ranking=ranking,
-        citation=cite_ranking(ranking, choice.view, day, request.build_absolute_uri(reverse("rankings") + pinned)),
+        citation=cite_ranking(
+            ranking, choice.view, day, request.build_absolute_uri(reverse("rankings") + pinned_query)
+        ),
         downloads=[
             (label, reverse("export", args=[name]) + choice.address(**alone))
             for name, label in (("csv", "CSV"), ("json", "JSON"), ("latex", "LaTeX"), ("markdown", "Markdown"))

@@ -87,6 +87,7 @@ def rank_honest(user: User, hub: StandInHub, ref: str) -> float:
 def test_every_attack_ends_in_words_and_the_honest_models_between_are_ranked(metric, settings, tmp_path, monkeypatch):
     settings.HUB_PATIENCE_SECONDS, settings.SUBMISSIONS_AT_ONCE, settings.SUBMISSIONS_A_DAY = 1.0, 1000, 1000
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(intake, "LOOK_UPS_A_MINUTE", 1000)
     user, seconds = person(), []
     refs = {f"someone/model-{number}": case for number, case in enumerate(CASES.values())}
     reaching = [ref for ref, case in refs.items() if case.stage != LOOK_UP]

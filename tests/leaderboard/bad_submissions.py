@@ -12,7 +12,6 @@ import pytest
 
 from leaderboard.models import LanguageModel
 from leaderboard.services import cages
-from leaderboard.submissions import intake
 from leaderboard.submissions.services import hub as service
 from scoring.cage import CageLimits
 from scoring.language_models import BUNDLED
@@ -39,7 +38,7 @@ class Scene:
 
     def entered(self, **fields: Any) -> LanguageModel:
         """Put the good model on the board."""
-        resolved_model = intake.look_up({"hub_id": ID}).resolved
+        resolved_model = service.find_candidate(ID, "").resolved
         model, _ = service.language_models.enter(
             resolved_model, "hub", resolved_model.location, resolved_model.location
         )
