@@ -453,8 +453,8 @@ def test_every_number_that_is_worked_out_is_one_of_an_example(metrics):
 
 def test_the_example_of_ranks_comes_out(metrics):
     table = np.array([row[1:] for row in rows(metrics, "example-ranks")], dtype=np.float64)
-    found = ranks(table[:, 0], np.diag(table[:, 1]), "higher")
-    assert [[of.rank, of.low, of.high] for of in found] == table[:, 2:].tolist()
+    ranges = ranks(table[:, 0], np.diag(table[:, 1]), "higher")
+    assert [[rank.rank, rank.low, rank.high] for rank in ranges] == table[:, 2:].tolist()
 
 
 def test_the_limits_of_drift_are_those_of_the_policy(client):

@@ -77,9 +77,9 @@ def test_the_ranks_of_a_board_rest_on_the_same_differences():
 
 def pairs_apart(values: np.ndarray, moves: np.ndarray) -> list[tuple[int, int]]:
     """The pairs whose p is below 0.05 after Holm's adjustment over all, the greater value first."""
-    known = np.isfinite(moves).all(axis=1)
+    has_influences = np.isfinite(moves).all(axis=1)
     differences = paired_differences(values, moves @ moves.T)
-    p = [of.p_value if known[of.first] and known[of.second] else 1.0 for of in differences]
+    p = [of.p_value if has_influences[of.first] and has_influences[of.second] else 1.0 for of in differences]
     apart = [of for of, adjusted in zip(differences, naive_holm(p), strict=True) if adjusted < 0.05]
     return [(of.first, of.second) if of.value > 0 else (of.second, of.first) for of in apart]
 
