@@ -90,7 +90,7 @@ def test_a_family_of_folders_is_entered_with_one_command():
     ]
     with pytest.raises(CommandError, match="--name Mine is the name of one model, but 2 are given"):
         run("add_model", *folders, "--name", "Mine")
-    with pytest.raises(ValueError, match="family = "):
+    with pytest.raises(CommandError, match=r"family = .=cmd"):
         run("add_model", folders[0], "--family", "=cmd()")
 
 
