@@ -67,6 +67,20 @@ def check_content_policy(**_: Any) -> list[CheckMessage]:
     ]
 
 
+@register(Tags.security, deploy=True)
+def check_cages(**_: Any) -> list[CheckMessage]:
+    """Whether what strangers send is left alone where a protection from it is missing."""
+    if settings.CAGE == "required":
+        return []
+    return [
+        Warning(
+            f"CAGE = {settings.CAGE}: models and files of strangers are read even on a host that lacks protections.",
+            hint="Set CAGE=required; /operate/workers/ says what each worker's host lacks.",
+            id="plumbline.W051",
+        )
+    ]
+
+
 @register(deploy=True)
 def check_storage(**_: Any) -> list[CheckMessage]:
     """Whether files are where the settings expect them."""

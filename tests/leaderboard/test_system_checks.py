@@ -28,6 +28,7 @@ GOOD = {
     "SITE_URL": "https://board.example.org",
     "ALLOWED_HOSTS": ["board.example.org"],
     "SECRET_KEY": "k" * 20 + "0123456789" * 4,
+    "CAGE": "required",
 }
 
 
@@ -64,6 +65,7 @@ def test_a_board_as_it_should_be_has_no_problems(good):
         ("ALLAUTH_TRUSTED_PROXY_COUNT", 0, "plumbline.W040", "Set TRUSTED_PROXIES"),
         ("ALLOWED_HOSTS", ["*"], "plumbline.W042", "Set ALLOWED_HOSTS"),
         ("CSP_REPORT_ONLY", True, "plumbline.W050", "Set CSP_REPORT_ONLY=false"),
+        ("CAGE", "best", "plumbline.W051", "Set CAGE=required"),
         ("STORAGE_DOWNLOADS", "signed", "plumbline.W061", "Set STORAGE_URL to a bucket"),
         ("ALLOWED_HOSTS", ["other.example.org"], "plumbline.W043", "Add board.example.org to ALLOWED_HOSTS"),
     ],
