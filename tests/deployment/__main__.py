@@ -62,7 +62,7 @@ def use_board(site: Site, report: StepReport) -> None:
             visitor.find_in_ranking(page, version=2)
     with visitor.browser_page(site.machine) as page, report.step(f"{site.way}: see the cages as an operator"):
         visitor.log_in(page, "operator", OPERATOR)
-        report.note(f"protections of cages, {site.way}", visitor.count_protections(page))
+        report.note(f"protections of cages that hold, {site.way}", visitor.count_protections(page))
 
 
 def check_systemd(work: Path, source: Path, report: StepReport) -> None:
@@ -89,6 +89,8 @@ def check_systemd(work: Path, source: Path, report: StepReport) -> None:
             report,
         )
         by_systemd.follow(machine, rest, ANSWERS, report)
+        with report.step("systemd: the unit of backups as systemd sees it"):
+            by_systemd.look_at_units(machine, report, ["backup"])
         with report.step("systemd: ready again at the end"):
             by_systemd.wait_until_ready(machine)
 

@@ -15,6 +15,7 @@ SITE = "https://localhost"
 METRIC, TITLE = "safety-starter", "Safety on the starter set"
 PASSWORD = "a long passphrase"
 MODEL = "Closed 4"
+CAGED = ("files-worker", "gpu-worker")  # which read or run what strangers send
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PATIENCE = 60_000  # milliseconds for a page
 WORK = 900_000  # milliseconds until a submission is ranked, while the board measures its own models
@@ -99,9 +100,14 @@ def look_without_rights(page: Page) -> None:
 
 
 def count_protections(page: Page) -> str:
-    """As an operator: how many protections of cages hold, by what /operate/workers/ says of each worker's host."""
+    """As an operator: how many protections of cages hold, by what /operate/workers/ says of each host that needs them.
+
+    Raises AssertionError where one is missing, or a worker that needs cages says nothing of them.
+    """
     page.goto("/operate/workers/")
-    expect(page.locator("ul.protections").first).to_be_visible()
+    expect(page.locator("ul.protections")).to_have_count(len(CAGED))
     lines = page.locator("ul.protections li").all_inner_texts()
     gaps = sorted({line for line in lines if line.startswith("Missing")})
-    return f"{sum(line.startswith('Holds') for line in lines)} hold; missing: {'; '.join(gaps) or 'none'}"
+    if gaps:
+        raise AssertionError(f"/operate/workers/ names protections of cages that are missing: {'; '.join(gaps)}")
+    return f"{sum(line.startswith('Holds') for line in lines)} of {len(CAGED)} workers"
