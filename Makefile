@@ -167,8 +167,8 @@ upgrade: $(VENV)/.dev ## new locks, every test on them in an environment of thei
 	$(MAKE) VENV=$(VENV)/upgrade test
 	$(BIN)/python -m tests.upgrade compare $(NUMBERS)/old.json $(NUMBERS)/new.json
 
-release: $(VENV)/.dev ## commit, tag and build VERSION=x.y.z (REHEARSE=1: in a clone); push it by hand
-	$(BIN)/python -m tests.release $(VERSION) $(if $(REHEARSE),--rehearse)
+release: $(VENV)/.dev ## commit, tag and build VERSION=x.y.z (PROJECT_URL=: where it is; REHEARSE=1: in a clone); push it by hand
+	$(BIN)/python -m tests.release $(VERSION) $(if $(PROJECT_URL),--project-url $(PROJECT_URL)) $(if $(REHEARSE),--rehearse)
 
 clean: ## remove the environment, the data of `make run` and every cache
 	rm -rf $(VENV) var .pytest_cache .mypy_cache .ruff_cache .hypothesis

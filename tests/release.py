@@ -1,7 +1,8 @@
 """`make release VERSION=x.y.z`: a release as a commit, a tag and a folder of files, ready to be pushed by hand.
 
-1. In the tree: the section of CHANGELOG.md, the version in pyproject.toml and CITATION.cff, the hashes of migrations
-   that are frozen from now on, and a dump of a new board, which the tests of later releases migrate. One commit.
+1. In the tree: the section of CHANGELOG.md, the version in pyproject.toml and CITATION.cff, the project's address in
+   CITATION.cff and SECURITY.md where PROJECT_URL=... names it, the hashes of migrations that are frozen from now on,
+   and a dump of a new board, which the tests of later releases migrate. One commit.
 2. The annotated tag vVERSION.
 3. In dist/VERSION: the code as an archive, the engine as a wheel, the image where docker, podman or buildah runs,
    SHA256SUMS, and provenance.json, an in-toto statement of what they were made from.
@@ -28,6 +29,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-site.lock", "requirements-dev.lock")
+NO_ADDRESS = "not published yet."
 WHEEL = "from setuptools import build_meta; build_meta.build_wheel({folder!r})"
 
 
@@ -35,11 +37,12 @@ class ReleaseRefused(Exception):
     """What stands in the way, and what to do."""
 
 
-def release(root: Path, version: str) -> Path:
+def release(root: Path, version: str, project_url: str = "") -> Path:
     """Commit, tag and build `version` of the checkout `root`; returns the folder of its files.
 
-    Raises ReleaseRefused, before anything is changed, where the tree has changes, nothing is noted as unreleased, or
-    the tag is elsewhere; and CalledProcessError where a tool fails.
+    project_url: where the project is published from now on. Raises ReleaseRefused, before anything is changed, where
+    the tree has changes, nothing is noted as unreleased, the address is none, or the tag is elsewhere; and
+    CalledProcessError where a tool fails.
     """
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise ReleaseRefused(f"VERSION={version}: use three numbers, as in 0.2.0")
@@ -48,6 +51,8 @@ def release(root: Path, version: str) -> Path:
     tag = f"v{version}"
     if not run(root, "git", "tag", "--list", tag):
         try:
+            if project_url:
+                write_address(root, project_url)
             write_version(root, version, f"{datetime.now(UTC):%Y-%m-%d}")
             freeze_migrations(root)
             dump_board(root, root / "tests" / "releases" / f"{version}.board.sql.gz")
@@ -62,6 +67,18 @@ def release(root: Path, version: str) -> Path:
     if run(root, "git", "rev-parse", f"{tag}^{{commit}}") != run(root, "git", "rev-parse", "HEAD"):
         raise ReleaseRefused(f"{tag} is another commit than this one: check that out, or choose another version")
     return build_files(root, version, root / "dist" / version)
+
+
+def write_address(root: Path, url: str) -> None:
+    """Say in SECURITY.md and CITATION.cff where the project is. Raises ReleaseRefused where that is no address."""
+    if not re.fullmatch(r"https://[\w.:/~+-]+", url, re.ASCII):
+        raise ReleaseRefused(f"PROJECT_URL={url}: give the https:// address of the project's repository")
+    for name, pattern, line in (
+        ("SECURITY.md", r"^The address of the project: .*$", f"The address of the project: {url}"),
+        ("CITATION.cff", r"^(title: .*)(\nrepository-code: .*)?$", rf'\1\nrepository-code: "{url}"'),
+    ):
+        content = (root / name).read_text(encoding="utf-8")
+        (root / name).write_text(re.sub(pattern, line, content, count=1, flags=re.MULTILINE), encoding="utf-8")
 
 
 def write_version(root: Path, version: str, day: str) -> None:
@@ -187,6 +204,7 @@ def main() -> None:
     """Make a release, or rehearse it."""
     parser = argparse.ArgumentParser(prog="make release", description=__doc__.partition("\n")[0])
     parser.add_argument("version")
+    parser.add_argument("--project-url", default="", help="where the project is published, once it changes")
     parser.add_argument("--rehearse", action="store_true", help="in a clone of the last commit")
     arguments = parser.parse_args()
     root = ROOT
@@ -194,12 +212,14 @@ def main() -> None:
         root = Path(tempfile.mkdtemp(prefix="plumbline-release-"))
         run(ROOT, "git", "clone", "--quiet", str(ROOT), str(root))
     try:
-        folder = release(root, arguments.version)
+        folder = release(root, arguments.version, arguments.project_url)
     except ReleaseRefused as refusal:
         sys.exit(f"make release: {refusal}")
     statement = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     print((folder / "SHA256SUMS").read_text(encoding="utf-8"), end="")
     print(f"the image was {statement['predicate']['buildDefinition']['internalParameters']['image']}")
+    if f": {NO_ADDRESS}\n" in (root / "SECURITY.md").read_text(encoding="utf-8"):
+        print("SECURITY.md does not say where the project is: give PROJECT_URL=https://... before you publish it")
     print(f"look at {folder} and at `git -C {root} show v{arguments.version}`; then push the branch and the tag")
 
 

@@ -167,7 +167,8 @@ def test_the_project_the_command_the_checks_and_the_documents_name_the_same_pyth
     assert PROJECT["requires-python"] == f">={classifiers[0]},<{following[0]}.{following[1]}"
     assert f"{first} <= sys.version_info < {following}" in (ROOT / "Makefile").read_text()
     workflow = yaml.safe_load((ROOT / ".github/workflows/checks.yml").read_text())
-    assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == classifiers
+    for job in ("lint", "test"):
+        assert workflow["jobs"][job]["strategy"]["matrix"]["python"] == classifiers
     for name in ("README.md", "CONTRIBUTING.md", "templates/docs/operating.html"):
         assert f"Python {classifiers[0]} to {classifiers[-1]}" in (ROOT / name).read_text(), name
 

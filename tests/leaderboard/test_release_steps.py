@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.release import ReleaseRefused, describe_origin, freeze_migrations, hash_file, release, run, write_version
+from tests.release import (
+    ReleaseRefused,
+    describe_origin,
+    freeze_migrations,
+    hash_file,
+    release,
+    run,
+    write_address,
+    write_version,
+)
 
 pytestmark = pytest.mark.either_database
 LOG = """# Changelog
@@ -29,6 +38,7 @@ def checkout(tmp_path: Path) -> Path:
         (root / folder).mkdir(parents=True)
     (root / "CHANGELOG.md").write_text(LOG)
     (root / "pyproject.toml").write_text('[project]\nname = "plumbline"\nversion = "0.1.0"\n')
+    (root / "SECURITY.md").write_text("The address of the project: not published yet.\n\nMore.\n")
     (root / "CITATION.cff").write_text("title: Plumbline\nversion: 0.1.0\nlicense: Apache-2.0\n")
     for name in ("0001_initial", "0002_pulse"):
         (root / f"leaderboard/migrations/{name}.py").write_text(f"# {name}\n")
@@ -48,6 +58,22 @@ def test_what_was_unreleased_becomes_the_section_of_the_version_and_twice_is_as_
     assert (checkout / "pyproject.toml").read_text().endswith('version = "0.2.0"\n')
     citation = (checkout / "CITATION.cff").read_text()
     assert citation == "title: Plumbline\nversion: 0.2.0\ndate-released: 2030-01-02\nlicense: Apache-2.0\n"
+
+
+def test_the_address_of_the_project_stands_where_people_report_and_cite_and_a_new_one_in_its_place(checkout):
+    for url in ("https://forge.example/plumbline", "https://forge.example/team/plumbline"):
+        write_address(checkout, url)
+    assert (checkout / "SECURITY.md").read_text() == f"The address of the project: {url}\n\nMore.\n"
+    citation = f'title: Plumbline\nrepository-code: "{url}"\nversion: 0.1.0\nlicense: Apache-2.0\n'
+    assert (checkout / "CITATION.cff").read_text() == citation
+    for wrong in (
+        "http://forge.example/plumbline",
+        'https://forge.example/"\ntitle: x',
+        r"https://forge.example/\g<0>",
+    ):
+        with pytest.raises(ReleaseRefused, match="give the https:// address of the project"):
+            write_address(checkout, wrong)
+    assert (checkout / "CITATION.cff").read_text() == citation
 
 
 def test_migrations_that_no_release_had_are_frozen_by_their_hashes(checkout):
@@ -83,7 +109,8 @@ def test_a_release_that_is_interrupted_goes_on_with_the_same_command(checkout, m
     assert not list((checkout / "tests/releases").glob("*.gz"))
     monkeypatch.setattr("tests.release.dump_board", lambda _root, target: target.write_bytes(b"a board"))
     monkeypatch.setattr("tests.release.build_files", lambda _root, _version, folder: folder)
-    assert release(checkout, "0.2.0") == checkout / "dist" / "0.2.0"
+    assert release(checkout, "0.2.0", "https://forge.example/plumbline") == checkout / "dist" / "0.2.0"
+    assert 'repository-code: "https://forge.example/plumbline"' in run(checkout, "git", "show", "v0.2.0:CITATION.cff")
     assert run(checkout, "git", "tag", "--list").strip() == "v0.2.0"
     assert (checkout / "tests/releases/0.2.0.board.sql.gz").read_bytes() == b"a board"
 

@@ -30,7 +30,7 @@ from leaderboard.models import (
     Scoring,
     Standing,
 )
-from leaderboard.services import artefacts
+from leaderboard.services import artefacts, build
 from leaderboard.services.build import commit
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
@@ -388,7 +388,7 @@ def test_the_manifest_names_all_that_the_numbers_are_made_of(folder, rude):
     assert content["prompt_scores"] == rude.prompt_scores.sha256
     scores = content["artefacts"][rude.prompt_scores.sha256]
     assert (scores["kind"], scores["schema_version"]) == ("scores", rude.prompt_scores.schema_version)
-    assert content["code"]["version"] == "0.1.0"
+    assert content["code"]["version"] == build.code()["version"]
     assert content["code"]["libraries"]["numpy"] == np.__version__
     entry = next(of for of in content["entries"] if of["model"]["slug"] == "cedar")
     scoring = Scoring.objects.get(model__slug="cedar")
@@ -515,7 +515,7 @@ def test_an_older_version_of_the_formula_is_noted_and_its_ranks_are_checked(fold
     code, said = checked(folder, capsys)
     assert code == 0
     assert "as numbers of an older formula: they are of version 1 of the formula toxicity, this code has 2" in said
-    assert "Plumbline 0.1.0 recomputes them" in said
+    assert f"Plumbline {build.code()['version']} recomputes them" in said
     rewrite(folder, lambda content: content["standings"][0].update(rank=99))
     assert checked(folder, capsys)[0] == 1
 
@@ -524,7 +524,7 @@ def test_a_newer_version_of_the_formula_is_a_problem_that_names_the_code_to_take
     rewrite(folder, lambda content: content["formula"].update(version=7))
     code, said = checked(folder, capsys)
     assert code == 1
-    assert "Use Plumbline 0.1.0" in said
+    assert f"Use Plumbline {build.code()['version']}" in said
 
 
 def test_a_manifest_of_an_older_formula_is_recomputed_as_far_as_it_can_be(folder, capsys, monkeypatch):
@@ -532,7 +532,7 @@ def test_a_manifest_of_an_older_formula_is_recomputed_as_far_as_it_can_be(folder
     code, said = checked(folder, capsys)
     assert code == 0
     assert "not recomputed: mean_toxicity, as numbers of an older formula" in said
-    assert "; Plumbline 0.1.0 recomputes them" in said
+    assert f"; Plumbline {build.code()['version']} recomputes them" in said
     numbers = Result.objects.exclude(measure="mean_toxicity").count()
     assert f"{numbers} numbers of 4 entries recomputed" in said
 
