@@ -206,7 +206,7 @@ def do_step(step: Callable[[], object]) -> None:
 def clear_storage() -> None:
     """Drop files that no row needs, unless the rows are of another time than the storage: an incident tells of that."""
     if not storage_marks.find_mismatch():
-        each_alone(do_step, (shards.remove_stale, uploads.remove_unreferenced))
+        each_alone(do_step, (shards.remove_stale, uploads.remove_unreferenced, reading.forget_refused_uploads))
 
 
 def probe_due_scorers() -> None:

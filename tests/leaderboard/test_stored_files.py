@@ -412,11 +412,12 @@ def test_a_copy_that_arrives_in_part_is_refused_and_the_stored_file_stays_whole(
     assert scoring.artefact.state == Artefact.State.WHOLE
 
 
-@pytest.mark.parametrize(("mismatch", "count"), [("", 2), ("The storage is older than the database.", 0)])
+@pytest.mark.parametrize(("mismatch", "count"), [("", 3), ("The storage is older than the database.", 0)])
 def test_a_board_clears_no_files_beside_a_storage_of_another_time(db, monkeypatch, mismatch, count):
     cleared_kinds = []
     monkeypatch.setattr(tasks.storage_marks, "find_mismatch", lambda: mismatch)
     monkeypatch.setattr(tasks.shards, "remove_stale", lambda: cleared_kinds.append("checkpoints"))
     monkeypatch.setattr(tasks.uploads, "remove_unreferenced", lambda: cleared_kinds.append("uploads"))
+    monkeypatch.setattr(tasks.reading, "forget_refused_uploads", lambda: cleared_kinds.append("refused uploads"))
     tasks.clear_storage()
     assert len(cleared_kinds) == count

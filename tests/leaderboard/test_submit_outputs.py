@@ -23,6 +23,7 @@ from leaderboard.models import ControlCheck, LanguageModel, OutdatedEntry, Readi
 from leaderboard.models.clock import from_now
 from leaderboard.people.services.tokens import make_token
 from leaderboard.services import artefacts, leases, queue, rescore
+from leaderboard.services.alone import each_alone
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.locks import lock_submission
 from leaderboard.services.metrics import Declaration, chat_protocol_of, declare_metric
@@ -33,6 +34,7 @@ from leaderboard.submissions.services.refusals import SubmissionRefused
 from leaderboard.submissions.services.templates import template_of
 from leaderboard.submissions.views import outputs
 from scoring.contributed import Flaw
+from scoring.refusals import Refused
 from tests.leaderboard import living
 from tests.leaderboard.conftest import CAUSAL, starter_metric
 from tests.leaderboard.contributing import (
@@ -561,6 +563,42 @@ def test_uploads_that_no_submission_refers_to_are_deleted_in_time(prompts, monke
     uploads.remove_unreferenced()
     assert not default_storage.exists(left)
     assert default_storage.exists(kept)
+
+
+def refuse_and_keep(submission: Submission, days_ago: int) -> Submission:
+    """The submission, refused so many days ago by no fault of its file."""
+    Reading.objects.filter(submission=submission).update(state=Work.State.FAILED, reason="It broke.")
+    reading.refuse_unreadable()
+    Submission.objects.filter(pk=submission.pk).update(ended_at=from_now(-86_400 * days_ago - 1))
+    submission.refresh_from_db()
+    return submission
+
+
+def test_refused_uploads_that_nobody_retries_within_seven_days_are_deleted(prompts):
+    old, new = (refuse_and_keep(send([TOXICITY], b"1", revision=str(days)), days) for days in (7, 6))
+    waiting = send([TOXICITY], b"1", revision="3").upload.name
+    outdated, old_name = Submission.objects.get(pk=old.pk), old.upload.name
+    reading.forget_refused_uploads()
+    old.refresh_from_db()
+    assert not default_storage.exists(old_name)
+    assert all(default_storage.exists(name) for name in (new.upload.name, waiting))
+    assert (old.upload.name, old.can_be_retried, new.can_be_retried) == ("", False, True)
+    assert old.lines.last().text == "Its file was kept for 7 days and is deleted now."
+    with pytest.raises(Refused, match="its file is no longer kept: reload"):
+        lifecycle.retry(outdated, outdated.submitter)
+
+
+def test_an_upload_that_is_retried_while_old_ones_are_deleted_is_kept(prompts, monkeypatch):
+    submission = refuse_and_keep(send([TOXICITY], b"1"), 7)
+
+    def look_then_do_late(do, items):
+        late_items = list(items)
+        lifecycle.retry(submission, submission.submitter)
+        return each_alone(do, late_items)
+
+    monkeypatch.setattr(reading, "each_alone", look_then_do_late)
+    reading.forget_refused_uploads()
+    assert default_storage.exists(Submission.objects.get().upload.name)
 
 
 # What becomes of models without weights

@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from django.template.defaultfilters import filesizeformat
 
 from leaderboard.models import Artefact, AuditVerb, Protocol, Reading, Submission, SubmissionLine, Work
+from leaderboard.models.clock import from_now
 from leaderboard.services import artefacts, cages, failures
 from leaderboard.services.alone import each_alone
 from leaderboard.services.audit import record
@@ -35,9 +36,10 @@ READS: dict[str, Callable[[Submission, Protocol, FileReader], UploadContents]] =
 }
 State = Submission.State
 MOST_READINGS = 3  # after so many failed attempts the file is refused, and kept
+KEPT_DAYS = 7  # for which such a file can be read again
 READING_GAVE_UP = (
-    f"The file could not be read: {MOST_READINGS} attempts ended without a result. It is kept: retry it. If that ends "
-    "in the same way, send a smaller one, or ask the people who run this board."
+    f"The file could not be read: {MOST_READINGS} attempts ended without a result. It is kept for {KEPT_DAYS} days: "
+    "retry it. If that ends in the same way, send a smaller one, or ask the people who run this board."
 )
 PIECE = 2**20
 
@@ -139,7 +141,7 @@ def refuse(submission: Submission, lease: Lease, reason: str, report: dict[str, 
 
 
 def refuse_and_keep(submission: Submission, lease: Lease, reason: str) -> None:
-    """Refuse the submission and keep its upload, which may be sound and can be read again."""
+    """Refuse the submission and keep its upload for KEPT_DAYS: it may be sound and can be read again."""
     with transaction.atomic():
         if not lease.work.release(lease.id, Work.State.FAILED, reason=reason[:1000], fault=failures.NOT_READ):
             raise LeaseLost
@@ -181,6 +183,21 @@ def forget_unwanted() -> None:
             artefacts.forget(artefact)
 
     each_alone(forget_outputs, unwanted_rows.exclude(artefact=None).select_related("artefact"))
+
+
+def forget_refused_uploads() -> None:
+    """Delete the uploads that were refused and kept, and that nobody retried within KEPT_DAYS."""
+    old_rows = Submission.objects.filter(
+        state__in=[State.REFUSED, State.WITHDRAWN], ended_at__lt=from_now(-86_400 * KEPT_DAYS)
+    ).exclude(upload="")
+
+    def forget_upload(submission: Submission) -> None:
+        name = submission.upload.name
+        if old_rows.filter(pk=submission.pk).update(upload=""):  # else its submitter has retried it
+            say(submission, f"Its file was kept for {KEPT_DAYS} days and is deleted now.")
+            uploads.drop(name)
+
+    each_alone(forget_upload, old_rows.filter(reading__state=Work.State.FAILED))
 
 
 def _copy_upload(name: str, path: Path, lease: Lease) -> str:
