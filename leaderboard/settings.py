@@ -395,8 +395,10 @@ AUTH_PASSWORD_VALIDATORS = [
 # Submissions: how many of one person may be under way, and be sent within a day.
 SUBMISSIONS_AT_ONCE = env.int("SUBMISSIONS_AT_ONCE", 5, validate=NOT_NEGATIVE)
 SUBMISSIONS_A_DAY = env.int("SUBMISSIONS_A_DAY", 20, validate=NOT_NEGATIVE)
-# Files that are sent: how large one may be. Strangers' are not kept at all, not even until a view refuses them.
+# Files that are sent: how large one may be, and all that one person sends within a day. Strangers' are not kept at all,
+# not even until a view refuses them.
 UPLOAD_MOST_BYTES = env.int("UPLOAD_MOST_BYTES", 2**29, validate=ONE_OR_MORE)
+UPLOAD_MOST_BYTES_A_DAY = env.int("UPLOAD_MOST_BYTES_A_DAY", 2**31, validate=NOT_NEGATIVE)
 FILE_UPLOAD_HANDLERS = [
     "leaderboard.submissions.upload_limit.UploadLimit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",

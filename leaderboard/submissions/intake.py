@@ -10,6 +10,8 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.core.files import File
 from django.db import transaction
+from django.db.models import Q
+from django.template.defaultfilters import filesizeformat
 
 from leaderboard.card.form import FIELDS, as_json
 from leaderboard.counting import count_request
@@ -46,6 +48,8 @@ def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] |
         raise SubmissionRefused({"form": [f"there is no form {form!r}: use one of {', '.join(CHECKS)}"]})
     refuse_too_many(user)
     payloads = CHECKS[form](user, values, upload)
+    for payload in payloads:
+        refuse_many_bytes(user, payload)
     name = store(upload) if upload is not None and form in reading.READS else ""
     try:
         with transaction.atomic():
@@ -63,6 +67,7 @@ def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] |
 def _take(user: User, form: str, payload: Payload, name: str) -> Submission:
     """Make a submission and continue with it. In a transaction. name: of the stored file. Raises SubmissionRefused."""
     refuse_too_many(user)
+    refuse_many_bytes(user, payload)
     if form in CHECKS_AGAIN:
         CHECKS_AGAIN[form](payload)
     submission = Submission.objects.create(
@@ -89,6 +94,26 @@ def refuse_too_many(user: User) -> None:
     else:
         return
     raise SubmissionRefused({WHOLE: [problem]})
+
+
+def refuse_many_bytes(user: User, payload: Payload) -> None:
+    """Raise SubmissionRefused if the payload's file is more than `user` may send within a day.
+
+    Files that the board still keeps count as well, however long ago they were sent.
+    """
+    if "file" not in payload:
+        return
+    files = Submission.objects.filter(
+        Q(created_at__gt=from_now(-86_400)) | ~Q(upload=""), submitter=user, payload__file__size__isnull=False
+    )
+    size, other_sizes = payload["file"]["size"], files.values_list("payload__file__size", flat=True)
+    others, most = sum(other_sizes), settings.UPLOAD_MOST_BYTES_A_DAY
+    if size + others > most:
+        problem = (
+            f"It has {filesizeformat(size)}, and your files of the last day and those still kept have "
+            f"{filesizeformat(others)}; {filesizeformat(most)} is the maximum: compress it (.gz), or send it tomorrow."
+        )
+        raise SubmissionRefused({"file": [problem]})
 
 
 def store(upload: "File[bytes]") -> str:

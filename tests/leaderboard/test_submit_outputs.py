@@ -28,6 +28,8 @@ from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.locks import lock_submission
 from leaderboard.services.metrics import Declaration, chat_protocol_of, declare_metric
 from leaderboard.services.verify import verify
+from leaderboard.storage import board_storage
+from leaderboard.submissions import intake
 from leaderboard.submissions.intake import submit
 from leaderboard.submissions.services import lifecycle, reading, uploads
 from leaderboard.submissions.services.refusals import SubmissionRefused
@@ -563,6 +565,39 @@ def test_uploads_that_no_submission_refers_to_are_deleted_in_time(prompts, monke
     uploads.remove_unreferenced()
     assert not default_storage.exists(left)
     assert default_storage.exists(kept)
+
+
+def test_files_of_one_person_have_so_many_bytes_a_day_and_those_that_are_kept_count_longer(prompts, settings):
+    settings.UPLOAD_MOST_BYTES_A_DAY = 5000
+    first = send([TOXICITY], b"x" * 2000, revision="1")
+    send([TOXICITY], b"x" * 3000, user=person("grace"))
+    reason = r"file: It has 2.9.KB, and your files .* have 2.0.KB; 4.9.KB is the maximum"
+    with nothing_is_left(), pytest.raises(SubmissionRefused, match=reason):
+        send([TOXICITY], b"x" * 3001, revision="2")
+    send([TOXICITY], b"x" * 2900, revision="2")
+    Submission.objects.update(created_at=from_now(-86_401))
+    with pytest.raises(SubmissionRefused, match="send it tomorrow"):
+        send([TOXICITY], b"x" * 101, revision="3")
+    Submission.objects.filter(pk=first.pk).update(upload="")
+    send([TOXICITY], b"x" * 101, revision="3")
+
+
+def test_of_two_files_that_arrive_at_once_the_second_counts_the_first(prompts, settings, monkeypatch):
+    settings.UPLOAD_MOST_BYTES_A_DAY = 1500
+    ada, store = person(), intake.store
+    names = {file.name for file in board_storage().list_files(uploads.FOLDER)}
+
+    def store_late(upload):
+        monkeypatch.setattr(intake, "store", store)
+        send([TOXICITY], b"x" * 1000, revision="1", user=ada)
+        return store(upload)
+
+    monkeypatch.setattr(intake, "store", store_late)
+    with pytest.raises(SubmissionRefused, match="is the maximum"):
+        send([TOXICITY], b"x" * 1000, revision="2", user=ada)
+    assert {file.name for file in board_storage().list_files(uploads.FOLDER)} - names == {
+        Submission.objects.get().upload.name
+    }
 
 
 def refuse_and_keep(submission: Submission, days_ago: int) -> Submission:

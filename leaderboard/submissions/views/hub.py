@@ -33,6 +33,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         "needs_invitation": needs_invitation(),
         "at_once": settings.SUBMISSIONS_AT_ONCE,
         "a_day": settings.SUBMISSIONS_A_DAY,
+        "bytes_a_day": settings.UPLOAD_MOST_BYTES_A_DAY,
         "memory": memory_of_workers() / GB,
         "most_parameters": most_parameters(),
         "waiting": Run.objects.unfinished().count(),
