@@ -399,6 +399,7 @@ SUBMISSIONS_A_DAY = env.int("SUBMISSIONS_A_DAY", 20, validate=NOT_NEGATIVE)
 # not even until a view refuses them.
 UPLOAD_MOST_BYTES = env.int("UPLOAD_MOST_BYTES", 2**29, validate=ONE_OR_MORE)
 UPLOAD_MOST_BYTES_A_DAY = env.int("UPLOAD_MOST_BYTES_A_DAY", 2**31, validate=NOT_NEGATIVE)
+DATA_UPLOAD_MAX_NUMBER_FILES = 2  # of one request: outputs, and results beside them. Each may fill the disk meanwhile.
 FILE_UPLOAD_HANDLERS = [
     "leaderboard.submissions.upload_limit.UploadLimit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",

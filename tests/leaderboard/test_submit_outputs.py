@@ -723,6 +723,15 @@ def test_too_large_a_file_is_not_kept_even_while_it_arrives(client, prompts, set
     assert "Choose the file" not in page
 
 
+@pytest.mark.parametrize("path", ["/submit/tool/", "/accounts/login/", "/api/v1/submissions"])
+def test_a_request_with_more_files_than_a_form_takes_is_refused(client, prompts, path):
+    client.force_login(person())
+    headers = {"Authorization": f"Bearer {make_token(User.objects.get(), 'nightly', 30)[1]}"}
+    files = {name: uploaded(b"x") for name in ("file", "results", "more")}
+    with nothing_is_left():
+        assert client.post(path, files, headers=headers).status_code == 400
+
+
 def test_a_strangers_file_is_not_kept_while_it_arrives_and_one_sent_with_a_token_is(rf):
     _, secret = make_token(person(), "nightly", 30)
     for header, names in (("", []), ("Bearer plumb_nonsense", []), (f"Bearer {secret}", ["file"])):
