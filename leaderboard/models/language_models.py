@@ -261,6 +261,10 @@ class LanguageModel(models.Model):
         """Whether current rankings omit it because it is withdrawn or hidden."""
         return bool(self.hidden_note) or self.access == Access.WITHDRAWN
 
+    def was_submitted(self) -> bool:
+        """Whether a submission entered it, and not an operator."""
+        return self.submissions.filter(created_at__lte=self.created_at).exists()
+
     def is_evaluated(self) -> bool:
         """Whether an evaluation of it is under way: one whose run ended without anything to score is not."""
         open_ones = self.scorings.filter(state__in=["queued", "running"])

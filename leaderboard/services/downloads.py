@@ -59,6 +59,7 @@ def fetch_files(download: Download, lease: Lease) -> None:
             progress=progress,
             check=lease.check,
             idle_seconds=settings.NO_PROGRESS_SECONDS,
+            private_too=not model.was_submitted(),  # its owner may have made it private since it was looked up
         )
     except HubBusy as busy:
         raise Deferred(min(busy.seconds, LONGEST_WAIT), f"The hub asks to wait {busy.seconds:,.0f} s") from busy

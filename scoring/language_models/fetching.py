@@ -38,6 +38,7 @@ def fetch_apart(
     progress: Callable[[int], None],
     check: Callable[[], None],
     idle_seconds: float,
+    private_too: bool = True,
 ) -> Path:
     """As `scoring.language_models.hub.fetch`. `progress` gets the bytes that came so far.
 
@@ -45,7 +46,7 @@ def fetch_apart(
     HubUnavailable where nothing came for `idle_seconds`.
     """
     request: dict[str, Any] = {"ref": ref, "commit": commit, "endpoint": endpoint, "token": token}
-    request |= {"quota": quota, "cache": constants.HF_HUB_CACHE}
+    request |= {"quota": quota, "private_too": private_too, "cache": constants.HF_HUB_CACHE}
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {"PYTHONPATH": str(ROOT), "HF_HUB_DISABLE_TELEMETRY": "1"}
     process = subprocess.Popen(

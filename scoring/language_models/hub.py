@@ -87,8 +87,8 @@ def pin(
     client = HubClient(endpoint, token, patience)
     with client.client, _named_faults(ref, revision, endpoint, token):
         repository = _read_repository(client, ref, revision)
-        if repository.private and not private_too:
-            raise NotOnHub(_missing_refusal(ref, endpoint))
+        if not private_too:
+            _refuse_private(repository, ref, endpoint)
         if repository.gated and not token:
             raise Gated(_gated_refusal(ref))
         files = repository.files
@@ -115,12 +115,14 @@ def fetch(
     *,
     quota: int | None = None,
     progress: Progress = lambda _bytes: None,
+    private_too: bool = True,
 ) -> Path:
     """Bring weights, configuration and tokenizer of `ref` at `commit`; returns their folder.
 
     Each file is compared with the size and the hash that the hub declares. What was fetched before is not fetched
     again, and is used while the hub is away. `quota`: bytes that all that is kept may have together, what is longest
-    unused being evicted; None: what the disk has. `progress` gets the bytes of the current file. Raises as `pin` does.
+    unused being evicted; None: what the disk has. `progress` gets the bytes of the current file. `private_too`: as for
+    `pin`, which may have found it public. Raises as `pin` does.
     """
     if not COMMIT.fullmatch(commit):
         raise ModelRefused(f"{commit!r} is no commit of {ref}, and what it means may move: resolve it first")
@@ -134,6 +136,8 @@ def fetch(
             if cached_folder is None:
                 raise
             return cached_folder
+        if not private_too:
+            _refuse_private(repository, ref, endpoint)
         if repository.commit != commit:
             raise HubUnavailable(f"{endpoint} answers for another commit of {ref} than {commit[:12]}")
         refuse_unsafe(ref, repository.files)
@@ -237,6 +241,12 @@ def _named_faults(ref: str, revision: str | None, endpoint: str, token: str | No
         raise HubUnavailable(f"{endpoint} did not answer for {ref} in time") from error
     except (httpx2.HTTPError, OSError) as error:
         raise HubUnavailable(f"{endpoint} did not answer for {ref}: {error}") from error
+
+
+def _refuse_private(repository: Repository, ref: str, endpoint: str) -> None:
+    """Raise NotOnHub for a private repository: it looks like a missing one."""
+    if repository.private:
+        raise NotOnHub(_missing_refusal(ref, endpoint))
 
 
 def _missing_refusal(ref: str, endpoint: str) -> str:

@@ -26,6 +26,7 @@ from leaderboard.celery import app
 from leaderboard.models import (
     Artefact,
     AuditEvent,
+    Download,
     EvaluationSet,
     LanguageModel,
     Metric,
@@ -35,6 +36,7 @@ from leaderboard.models import (
     Submission,
     SubmissionLine,
 )
+from leaderboard.models.clock import from_now
 from leaderboard.people.services.tokens import make_token
 from leaderboard.services import collect, score
 from leaderboard.services.evaluation_sets import declare
@@ -53,6 +55,7 @@ from tests.leaderboard.bad_submissions import BAD, ID, Bad, Scene, scene
 from tests.leaderboard.conftest import CAUSAL, MASKED, finish, starter_metric
 from tests.leaderboard.living import fetch_files
 from tests.leaderboard.test_accounts import person
+from tests.standin_hub import TOKEN
 
 pytestmark = pytest.mark.django_db
 
@@ -388,6 +391,20 @@ def test_a_hub_that_lies_ends_in_a_failed_run_with_the_reason_and_nothing_half_w
     assert not [name for name in left if "incomplete" in name]
     bad = next(iter(lie.get("tampered", lie.get("endless"))))
     assert bad not in left
+
+
+def test_a_model_that_was_made_private_since_is_fetched_for_operators_only(working_stage, settings):
+    settings.HUB_TOKEN = TOKEN
+    run = send(person()).model.runs.get()
+    working_stage.hub.repositories[ID].private = True
+    fetch_files(run)
+    assert (run.state, run.fault) == ("failed", "NotOnHub")
+    assert "is private" in run.reason
+    assert not [path for path in Path(constants.HF_HUB_CACHE).rglob("*") if path.is_file()]
+    Submission.objects.update(created_at=from_now(1))  # after an operator had entered it
+    Download.objects.all().delete()
+    fetch_files(run)
+    assert Download.objects.get().state == "done"
 
 
 def test_a_model_without_room_on_the_disk_is_refused_before_it_is_fetched(working_stage, monkeypatch):
