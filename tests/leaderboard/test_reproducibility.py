@@ -423,6 +423,17 @@ def test_a_tampered_artefact_is_found(folder, capsys):
     assert "its bytes have the sha256" in said
 
 
+def test_nothing_is_recomputed_from_a_file_whose_hash_is_another_whatever_it_holds(folder, capsys):
+    content = json.loads((folder / "manifest.json").read_text())
+    scores, texts = content["entries"][0]["scores"], content["evaluation_set"]["artefact"]
+    for sha256, problem in ((scores, "alder: cannot be recomputed"), (texts, "nothing was recomputed")):
+        path = folder / "artefacts" / f"{sha256}.parquet"
+        pq.write_table(pq.read_table(path), path, compression="none")  # the same values in other bytes
+        code, output = checked(folder, capsys)
+        assert code == 1
+        assert f"{problem}: artefacts/{sha256}.parquet is not whole" in output
+
+
 def test_scores_exchanged_under_a_hash_of_their_own_are_found_by_the_numbers(folder, capsys):
     content = json.loads((folder / "manifest.json").read_text())
     sha256 = content["entries"][0]["scores"]

@@ -153,6 +153,15 @@ def test_another_refusal_is_a_reason_too_until_all_texts_are_refused(service):
         scorer(service).score(texts)
 
 
+def test_a_text_that_gets_its_scores_ends_the_row_of_those_that_fail(service):
+    texts = [f"text {number}" for number in range(2 * MOST_FAILED - 1)]
+    answered_text = texts[MOST_FAILED - 1]
+    for text in texts:
+        service.faults[text] = ["SOMETHING_NEW"] * (text != answered_text)
+    scores = scorer(service, concurrency=1).score(texts)
+    assert [text for text, reason in zip(texts, scores.reasons, strict=True) if reason is None] == [answered_text]
+
+
 @pytest.mark.parametrize(
     ("fault", "shown", "state"),
     [

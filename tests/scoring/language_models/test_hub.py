@@ -10,6 +10,7 @@ import torch
 
 import scoring.language_models.hub as hub_module
 from scoring.language_models import HubUnavailable, ModelRefused, load, resolve
+from scoring.language_models.resolving import describe_here
 from tests.scoring.language_models import tiny
 from tests.standin_hub import OUTSIDER, TOKEN
 
@@ -46,6 +47,19 @@ def test_what_is_resolved_is_described_as_from_the_folder(hub, gpt2):
     hub.add(ID, gpt2)
     found, local = find(hub), resolve(str(gpt2))
     assert (found.architecture, found.licence) == (local.architecture, local.licence)
+
+
+def test_a_model_is_described_by_whom_the_caller_names(hub, gpt2):
+    hub.add(ID, gpt2)
+    names = []
+
+    def describe(path, name, files):
+        names.append(name)
+        return describe_here(path, name, files)._replace(weight_format="a format of its own")
+
+    models = find(hub, describe=describe), resolve(str(gpt2), describe=describe)
+    assert tuple(model.weight_format for model in models) == ("a format of its own",) * 2
+    assert names == [ID, str(gpt2)]
 
 
 def test_only_the_configuration_is_fetched_to_resolve_and_at_the_pinned_commit(hub, gpt2):
