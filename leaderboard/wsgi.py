@@ -14,9 +14,9 @@ django_application = get_wsgi_application()
 get_resolver().url_patterns  # noqa: B018 (imports the views now, rather than at the first request)
 
 from leaderboard.early import answer_early  # noqa: E402 (once Django is ready)
-from leaderboard.views.page_store import code  # noqa: E402
+from leaderboard.views.page_store import digest_makers  # noqa: E402
 
-code()  # reads the names of all files, once for all web processes
+digest_makers()  # reads the names of all files, once for all web processes
 application = answer_early(django_application)
 # What was imported stays: no page has to wait while the garbage collector looks through all libraries for garbage.
 gc.freeze()

@@ -19,6 +19,7 @@ from leaderboard.queries.scorer_figures import MEASURES
 from leaderboard.rankings.changes import Side, label_models
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
+from leaderboard.views.page_store import digest_makers
 from leaderboard.views.scorer_charts import ScorePanel, score_charts
 from scoring.artefacts import ArtefactError
 from scoring.refusals import Refused
@@ -95,7 +96,8 @@ def kept_comparison(first: MetricVersion, second: MetricVersion) -> SafeString:
     """A comparison as HTML, kept for some minutes while nothing is scored under either version."""
     scorings = Scoring.objects.filter(ranked_now("model__"), metric_version__in=[first, second], state=Work.State.DONE)
     state = scorings.aggregate(count=Count("pk"), last=Max("scored_at"))
-    key = f"comparison-{first.pk}-{second.pk}-{state['count']}-{state['last'] and state['last'].timestamp()}"
+    last = state["last"] and state["last"].timestamp()
+    key = f"comparison-{digest_makers()}-{first.pk}-{second.pk}-{state['count']}-{last}"
     html: str | None = caches["pages"].get(key)
     if html is None:
         comparison = compare_versions({"a": first, "b": second})

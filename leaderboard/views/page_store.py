@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -15,6 +16,7 @@ from django.utils.http import parse_etags
 from django.utils.module_loading import import_string
 
 from leaderboard.queries.stamp import Stamp
+from leaderboard.settings import env
 from leaderboard.state_memo import StateMemo, name_reading
 
 KEPT_SECONDS = 3600
@@ -68,23 +70,27 @@ def stamp_text(stamp: Stamp, shows_progress: bool) -> str:
 
 
 def name_page(request: HttpRequest) -> str:
-    """What else a page depends on: this code, the address, and which part htmx asks for."""
-    parts = (code(), request.get_host(), str(request.scheme), request.get_full_path())
+    """What else a page depends on: what makes it, the address, and which part htmx asks for."""
+    parts = (digest_makers(), request.get_host(), str(request.scheme), request.get_full_path())
     htmx = [f"{name}={value}" for name, value in sorted(request.META.items()) if name.startswith("HTTP_HX_")]
     return hashlib.sha256("\n".join((*parts, *htmx)).encode()).hexdigest()[:32]
 
 
 @cache
-def code() -> str:
-    """What makes the pages: as of the start of this process, the files of templates, styles and modules."""
+def digest_makers() -> str:
+    """What makes the pages, as of the start of this process: the files of templates, styles and modules, and settings.
+
+    The name of this host is none of it: hosts of a board that share a store send the pages of each other.
+    """
     files = sorted(
         path
         for folder in ("leaderboard", "scoring", "templates", "static")
         for path in (settings.BASE_DIR / folder).rglob("*")
         if path.suffix in (".py", ".html", ".css", ".js", ".toml", ".csv", ".svg")
     )
-    listing = "\n".join(f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in files)
-    return hashlib.sha256(listing.encode()).hexdigest()[:16]
+    listing = [f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in files]
+    values = {name: value for name, value in env.dump().items() if name != "PLUMBLINE_HOST"}
+    return hashlib.sha256(json.dumps([listing, values], sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def read_page(name: str) -> KeptPage | None:

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.cache import caches
 from django.test import Client
+from environs import Env
 
 from leaderboard.models import AuditEvent, ControlCheck, LanguageModel, Metric, Run, Submission, Work
 from leaderboard.people.services.invitations import invite, revoke_invitation
@@ -18,6 +19,7 @@ from leaderboard.services.checks import request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.language_models import add_bundled
 from leaderboard.submissions.services.moderation import decide
+from leaderboard.views import page_store
 from leaderboard.views.rankings import rankings
 from tests.leaderboard.conftest import CAUSAL, finish
 from tests.leaderboard.contributing import refused, send
@@ -94,6 +96,26 @@ def test_a_new_entry_is_on_the_page_at_once(client, board):
     assert after.status_code == 200
     assert f"/models/{late.slug}/" not in before.content.decode()
     assert f"/models/{late.slug}/" in after.content.decode()
+
+
+def test_pages_are_made_anew_for_other_settings_but_not_for_another_host(client, board, settings, monkeypatch):
+    def start_with(**values: str) -> None:
+        env = Env()
+        for name, value in values.items():
+            env.str(name, value)
+        monkeypatch.setattr(page_store, "env", env)
+        page_store.digest_makers.cache_clear()
+
+    start_with(PROJECT_URL="", PLUMBLINE_HOST="first")
+    before = client.get("/about/")
+    start_with(PROJECT_URL="", PLUMBLINE_HOST="second")
+    assert client.get("/about/").content == before.content
+    settings.PROJECT_URL = "https://forge.example/plumbline"
+    start_with(PROJECT_URL=settings.PROJECT_URL, PLUMBLINE_HOST="first")
+    after = client.get("/about/", headers={"If-None-Match": before["ETag"]})
+    page_store.digest_makers.cache_clear()
+    assert after.status_code == 200
+    assert settings.PROJECT_URL in after.content.decode()
 
 
 def test_whatever_pages_show_changes_the_stamp(board):
