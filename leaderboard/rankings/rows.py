@@ -29,7 +29,7 @@ from leaderboard.rankings.corrected import Correction, usual_corrections
 from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.indifferent import Indifferent, indifferent_results
 from leaderboard.rankings.movement import RankMovement, read_movements
-from leaderboard.rankings.populations import leading_count
+from leaderboard.rankings.populations import ALL, leading_count
 from leaderboard.rankings.ranking import Choices, PopulationRows, Ranking, Row, SliceCell, extras_of
 from leaderboard.rankings.scales import fit_scale, fit_shades
 from leaderboard.rankings.selection import Selection, key_of_all
@@ -88,8 +88,10 @@ def read_rankings(selections: list[Selection], view: View) -> list[Ranking]:
     page_standings = rows(condition, selections, view, new_ranks)
     tied = None if new_ranks is not None else ties(condition, page_standings)
     cells, indifferent = read_cells(page_standings, selections, view)
-    outdated_entries = outdated_under([selection for selection in selections if flags_outdated(selection)])
-    incomplete = unranked_under(selections)
+    outdated_entries = outdated_under(
+        [selection for selection in selections if flags_outdated(selection)], view.filters
+    )
+    incomplete = unranked_under(selections, view.filters)
     movements = read_movements(selections) if new_ranks is None else {}
     corrections = usual_corrections(selections)
     rankings = []
@@ -175,7 +177,7 @@ def overview(selections: list[Selection], filters: Filters) -> list[dict[str, An
         .values("metric_version_id", "population", *(f"model__{name}" for name in GROUPED))
         .annotate(
             entries=Count("pk"),
-            fitting=Count("pk", filter=filters.condition) if filters.active else Count("pk"),
+            fitting=Count("pk", filter=filters.condition()) if filters.active else Count("pk"),
             first_ones=Count("pk", filter=Q(rank_low=1)),
             parameters=Count("model__parameters"),
             context=Count("model__context"),
@@ -201,7 +203,7 @@ def rows(condition: Q, selections: list[Selection], view: View, new_ranks: Ranks
     if new_ranks is not None:  # stored ranks are of other entries; values are in the order of any ranks of theirs
         rank, is_descending = F("value"), selections[0].measure.direction == "higher"
     order = view.order.expressions(rank, is_descending)
-    standings = Standing.objects.filter(condition).filter(view.filters.condition)
+    standings = Standing.objects.filter(condition).filter(view.filters.condition())
     if view.rows is None:
         return list(standings.select_related(*ALL_OF_IT).defer(*UNREAD).order_by(*order))
     partition = (
@@ -304,33 +306,32 @@ def flags_outdated(selection: Selection) -> bool:
     return is_measured and selection.metric.outdated_policy == Metric.OutdatedPolicy.FLAG
 
 
-@once_a_state(key_of_all)
-def outdated_under(selections: list[Selection]) -> list[OutdatedEntry]:
-    """The entries that were left behind, with the reason."""
-    versions = [
-        version
-        for selection in selections
-        for version in selection.versions
-        if version.provenance == Provenance.MEASURED
-    ]
-    if not versions:
+@once_a_state(lambda selections, filters: (key_of_all(selections), filters))
+def outdated_under(selections: list[Selection], filters: Filters) -> list[OutdatedEntry]:
+    """The entries that were left behind and fit the filters, with the reason."""
+    if not selections:
         return []
+    condition = Q(pk__in=[])
+    for selection in selections:
+        versions = [version for version in selection.versions if version.measured]
+        condition |= fits_unranked(selection, filters, "model__") & Q(metric_version__in=versions)
     return list(
-        OutdatedEntry.objects.filter(is_listed("model__"), metric_version__in=versions)
+        OutdatedEntry.objects.filter(condition, is_listed("model__"))
         .select_related("model", "last_scoring__metric_version")
         .defer(*course_fields("last_scoring__"))
     )
 
 
-@once_a_state(key_of_all)
-def unranked_under(selections: list[Selection]) -> list[Result]:
-    """The numbers of entries that lack too many scores to be ranked, in one query."""
+@once_a_state(lambda selections, filters: (key_of_all(selections), filters))
+def unranked_under(selections: list[Selection], filters: Filters) -> list[Result]:
+    """The numbers of entries that lack too many scores to be ranked and fit the filters, in one query."""
     condition = Q(pk__in=[])
     for selection in selections:
         time_limit = Q() if selection.end is None else Q(scoring__scored_at__lt=selection.end)
         exact = {"measure": selection.measure.key, "slice": selection.slice}
         versions = [version for version in selection.versions if version.measured]
-        condition |= time_limit & Q(scoring__metric_version__in=versions, **exact)
+        fits = fits_unranked(selection, filters, "scoring__model__")
+        condition |= fits & time_limit & Q(scoring__metric_version__in=versions, **exact)
     results = Result.objects.filter(
         condition, is_unranked("scoring__"), ranked_now("scoring__model__"), scoring__state=Work.State.DONE
     )
@@ -339,6 +340,17 @@ def unranked_under(selections: list[Selection]) -> list[Result]:
         .defer(*course_fields("scoring__"))
         .order_by("scoring__model__name")
     )
+
+
+def fits_unranked(selection: Selection, filters: Filters, model: str) -> Q:
+    """The condition that the ranking would show an entry without a rank, had it one. model: the prefix of its model."""
+    condition = filters.condition(model)
+    if selection.interface:
+        condition &= Q(**{f"{model}interface": selection.interface})
+    if ALL in selection.populations:
+        return condition
+    names = selection.populations
+    return condition & (Q(**{f"{model}kind__in": names}) | Q(**{f"{model}interface__in": names}))
 
 
 def assemble(

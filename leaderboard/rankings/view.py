@@ -80,29 +80,24 @@ class Filters:
         """Whether any filter but the search is set."""
         return bool(self.active.keys() - {"q"})
 
-    @property
-    def condition(self) -> Q:
-        """The condition on standings. Each word of `q` is in the name, the family or the slug."""
-        condition = match_words(self.q, "model__")
-        exact = {
-            "model__family": self.family,
-            "model__kind": self.model_kind,
-            "model__access": self.access,
-            "model__source": self.source,
-        }
-        condition &= Q(**{field: value for field, value in exact.items() if value})
+    def condition(self, model: str = "model__") -> Q:
+        """The condition on what has a model, reached over `model`. Each word of `q` is in its name, family or slug."""
+        condition = match_words(self.q, model)
+        exact = {"family": self.family, "kind": self.model_kind, "access": self.access, "source": self.source}
+        condition &= Q(**{f"{model}{field}": value for field, value in exact.items() if value})
         if self.without:
-            condition &= ~Q(model__source=self.without)
+            condition &= ~Q(**{f"{model}source": self.without})
         if self.prompting:
-            condition &= asked_as(self.prompting, "model__")
+            condition &= asked_as(self.prompting, model)
         if self.weights:
-            condition &= open_weights("model__") if self.weights == OPEN else ~open_weights("model__")
-        condition &= equals("model__precision", self.precision, AS_PROTOCOL)
-        condition &= equals("model__weight_format", self.weight_format) & equals("model__licence", self.licence)
-        condition &= in_band("model__parameters", SIZES, self.size) & in_band("model__context", CONTEXTS, self.context)
+            condition &= open_weights(model) if self.weights == OPEN else ~open_weights(model)
+        condition &= equals(f"{model}precision", self.precision, AS_PROTOCOL)
+        condition &= equals(f"{model}weight_format", self.weight_format) & equals(f"{model}licence", self.licence)
+        condition &= in_band(f"{model}parameters", SIZES, self.size)
+        condition &= in_band(f"{model}context", CONTEXTS, self.context)
         if self.released == UNKNOWN:
-            return condition & Q(model__release_date__isnull=True)
-        return condition & Q(model__release_date__year=int(self.released)) if self.released else condition
+            return condition & Q(**{f"{model}release_date__isnull": True})
+        return condition & Q(**{f"{model}release_date__year": int(self.released)}) if self.released else condition
 
 
 def equals(column: str, value: str, empty: str = UNKNOWN) -> Q:

@@ -167,11 +167,11 @@ def test_a_filter_by_a_number_keeps_the_models_of_its_band_alone(db, field, band
     LanguageModel.objects.update(**{column: None})
     LanguageModel.objects.bulk_update(models, [column])
     for key, band in bands.items():
-        rows = Standing.objects.filter(Filters(**{field: key}).condition).values_list(f"model__{column}", flat=True)
+        rows = Standing.objects.filter(Filters(**{field: key}).condition()).values_list(f"model__{column}", flat=True)
         least, most = band.least or 0, band.most or float("inf")
         assert set(rows) == {number for number in numbers if number is not None and least <= number < most}
     assert set(
-        Standing.objects.filter(Filters(**{field: "unknown"}).condition).values_list(f"model__{column}", flat=True)
+        Standing.objects.filter(Filters(**{field: "unknown"}).condition()).values_list(f"model__{column}", flat=True)
     ) == {None}
 
 
@@ -582,6 +582,38 @@ def test_outdated_models_are_listed_with_the_reason(client, wide):
     assert "1 model outdated" in text
     assert "outdated last scored under metric version 1" in text
     assert "its outputs are gone" in text
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({}, ["Model 001", "Nodel 002"]),
+        ({"family": "Alder"}, ["Model 001"]),
+        ({"model_kind": "causal"}, ["Nodel 002"]),
+        ({"q": "birch"}, ["Nodel 002"]),
+        ({"precision": "bfloat16"}, []),
+        ({"kind": "chat"}, []),
+    ],
+    ids=["all", "family", "kind", "words", "precision", "population"],
+)
+def test_entries_without_a_rank_have_to_fit_the_filters_too(client, wide, filters, names):
+    version = wide.current_version()
+    lacking = version.scorings.filter(model__slug__in=["model-1", "model-2"])
+    lacking.update(texts=100, texts_missing=60)
+    if "kind" in filters:
+        MetricVersion.objects.filter(pk=version.pk).update(chat_protocol=version.protocol)
+    for scoring in lacking:
+        OutdatedEntry.objects.create(metric_version=version, model=scoring.model, last_scoring=scoring, reason="gone")
+    html = page(client, address(**filters))
+    for part in (html.partition("<caption>Not ranked")[2].partition("</table>")[0], html.partition("outdated:")[2]):
+        assert sorted(re.findall(r'<a href="/models/[^"]+/">(\w+odel \d+)</a>', part)) == names
+    export = address(**filters).replace("/rankings/", "/rankings.{}")
+    answer = json.loads(page(client, export.format("json")))
+    assert sorted(entry["model"] for entry in answer["not_ranked"]) == names
+    lines = [line for line in page(client, export.format("csv")).splitlines() if not line.startswith("#")]
+    assert sorted(row["model"] for row in csv.DictReader(lines) if row["not_ranked"]) == names
+    sentence = page(client, export.format("latex")).partition("have no score: ")[2].partition(".")[0]
+    assert sorted(filter(None, sentence.split(", "))) == names
 
 
 def test_a_citation_names_version_day_and_an_address_that_shows_the_same(client, wide):
