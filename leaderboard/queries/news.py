@@ -190,14 +190,22 @@ def new_entries(metric: Metric | None) -> list[NewEntry]:
         metric_version__published_at__isnull=False,
         model__slug__in=slugs,
     )
-    rows = ranked_entries.values_list("metric_version__metric__slug", "model__slug", "model__name").distinct()
-    names = {(metric_slug, slug): name for metric_slug, slug, name in rows}
-    return [
-        NewEntry(event.at, metric_of_event, event.detail["version"], slug, names[metric_of_event.slug, slug])
-        for event in page_events
-        if (metric_of_event := metrics.get(event.subject.removeprefix("metric ")))
-        and (metric_of_event.slug, slug := event.detail.get("model", "")) in names
-    ]
+    names: dict[str, str] = {}
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for metric_slug, number, slug, name in ranked_entries.order_by("metric_version__number").values_list(
+        "metric_version__metric__slug", "metric_version__number", "model__slug", "model__name"
+    ):
+        names[slug] = name
+        numbers.setdefault((metric_slug, slug), []).append(number)
+    news = []
+    for event in page_events:
+        metric_of_event = metrics.get(event.subject.removeprefix("metric "))
+        slug, number = event.detail.get("model", ""), event.detail.get("version")
+        if metric_of_event and (own_numbers := numbers.get((metric_of_event.slug, slug))):
+            # A version that was given up before it was published has no page: then it is of the first that was.
+            number = number if number in own_numbers else own_numbers[0]
+            news.append(NewEntry(event.at, metric_of_event, number, slug, names[slug]))
+    return news
 
 
 def new_models() -> list[LanguageModel]:

@@ -135,9 +135,12 @@ class HistoryStep:
         return self.version.source
 
 
-@once_a_state(lambda metric: metric.pk)
-def list_steps(metric: Metric) -> list[HistoryStep]:
-    """The published versions of `metric` that make one history, oldest first, in four queries."""
+@once_a_state(lambda metric, number="": (metric.pk, number))
+def list_steps(metric: Metric, number: str = "") -> list[HistoryStep]:
+    """The published versions of `metric` that make one history, oldest first, in four queries.
+
+    number: as for `choose_history`.
+    """
     versions = list(
         metric.versions.filter(published_at__isnull=False)
         .select_related("metric", "protocol", "opened_because")
@@ -159,7 +162,7 @@ def list_steps(metric: Metric) -> list[HistoryStep]:
         )
         .order_by("number")
     )
-    history = choose_history(versions)
+    history = choose_history(versions, number)
     predecessors = [None, *history]
     return [
         HistoryStep(version, predecessor, list(version.outdated.all()), version.incomplete)  # type: ignore[attr-defined]

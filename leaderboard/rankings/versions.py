@@ -78,14 +78,17 @@ def has_history(metric: Metric) -> bool:
     return len(provenances) > len(set(provenances))
 
 
-def choose_history(versions: Sequence[MetricVersion]) -> list[MetricVersion]:
+def choose_history(versions: Sequence[MetricVersion], number: str = "") -> list[MetricVersion]:
     """Those of `versions` that make one history: of one provenance, in their order.
 
     Nobody can say what a paper's figures and ours have to do with each other. So these are the measured ones, or the
-    published ones where there are no two measured versions and two of those.
+    published ones where there are no two measured versions and two of those. number: that of a version whose history
+    goes before, where it is one of several versions.
     """
     groups = [[version for version in versions if version.provenance == provenance] for provenance in Provenance.values]
-    return next((group for group in groups if len(group) > 1), None) or next(filter(None, groups), [])
+    histories = [group for group in groups if len(group) > 1]
+    own_histories = (group for group in histories if number in [str(version.number) for version in group])
+    return next(own_histories, None) or next(iter(histories), None) or next(filter(None, groups), [])
 
 
 def current_versions(metric: Metric, provenances: Sequence[str]) -> list[MetricVersion]:

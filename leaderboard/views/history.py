@@ -62,12 +62,15 @@ class HistoryChoice:
 @require_safe
 @keep_page(reads=("metric", "of", "measure", "slice", "kind", "from", "to", "top", "family", "model", *CHART_FILE))
 def history(request: HttpRequest) -> HttpResponse:
-    """The ranks of every model over the versions of a metric, and what changed between two of them."""
+    """The ranks of every model over the versions of a metric, and what changed between two of them.
+
+    Of the versions that make one history with those that the address names.
+    """
     metrics = metrics_with_versions()
     metric = choose_metric(request, metrics, next(filter(has_history, metrics), None))
     if request.GET.get("of", metric.slug) != metric.slug:  # the form's other choices are of another metric
         return redirect(f"{request.path}?{urlencode({'metric': metric.slug})}")
-    steps = list_steps(metric)
+    steps = list_steps(metric, request.GET.get("from") or request.GET.get("to", ""))
     choice, model_lines, counts, version_changes = parse(request, metric, steps)
     visible_lines = [line for line in model_lines if choice.family in ("", line.family)]
     visible_lines = visible_lines if choice.top == ALL else visible_lines[: int(choice.top)]

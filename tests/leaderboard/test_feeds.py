@@ -102,6 +102,24 @@ def test_a_feed_is_valid_its_links_lead_somewhere_and_it_is_the_same_the_next_ti
     assert client.get(path, headers={"If-None-Match": etag}).status_code == 304
 
 
+@pytest.mark.parametrize("number", [1, 9])
+def test_links_of_feeds_lead_to_pages_whatever_became_of_the_versions_that_were_news(client, rude, number):
+    MetricVersion.objects.filter(metric=rude).update(provenance="published", source="a paper")
+    MetricVersion.objects.filter(metric=rude).exclude(number=2).update(status="superseded")
+    record("add entry", "metric rude", {"model": "birch", "version": number})
+    runs = list(rude.protocol.runs.all())
+    for made_with, scorer in (("three", FIRST), ("four", SECOND)):
+        score_all(version_of(rude, made_with), runs, scorer)
+    items = entries(feed(client, "/feeds/rank-changes/rude.atom"))
+    titles = [said(item, "title") for item in items]
+    assert [title.rpartition("version ")[2] for title in titles if "ranks changed" in title] == ["3 to 4", "1 to 2"]
+    for item in items:
+        page = client.get(item.find(f"{ATOM}link").get("href"))
+        assert page.status_code == 200, said(item, "title")
+        for picture in re.findall(r'<img src="([^"]*)"', item.find(f"{ATOM}summary").text):
+            assert client.get(unescape(picture)).status_code == 200
+
+
 @pytest.mark.parametrize("path", ALL)
 def test_a_feed_of_an_empty_board_is_valid_and_empty(client, db, path):
     seed_metrics()

@@ -292,7 +292,10 @@ def test_measured_versions_are_told_and_published_figures_kept_apart_from_them(c
     version_of(profanity, {"a": 0.2, "b": 0.1})
     html = page(client, f"/history/?metric={profanity.slug}")
     assert versions(read_chart(client, html)) == [3, 4]
-    assert client.get(f"/history/?metric={profanity.slug}&from=1").status_code == 404
+    for query in ("from=1", "to=2", "from=1&to=2"):
+        figures = page(client, f"/history/?metric={profanity.slug}&{query}")
+        assert versions(read_chart(client, figures)) == [1, 2]
+    assert client.get(f"/history/?metric={profanity.slug}&from=1&to=3").status_code == 404
 
 
 @pytest.mark.slow
