@@ -7,8 +7,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils.html import escape
 
-from leaderboard.models import LanguageModel, Metric, Scoring, Work
+from leaderboard.models import EntryCheck, LanguageModel, Metric, MetricVersion, ModelIdentity, Scoring, Work
 from leaderboard.queries.lists import ModelFilters, list_models
+from leaderboard.services.access import set_access
+from leaderboard.services.publish import publish_standings
 from tests.leaderboard.conftest import CAUSAL, seed_figures
 from tests.leaderboard.test_history import page
 
@@ -75,6 +77,49 @@ def test_a_metric_counts_once_it_has_numbers_of_a_model(board):
     assert list_models(ModelFilters(q=CAUSAL), "name").get()["metric_count"] == 1
     Scoring.objects.filter(model__slug=CAUSAL).update(state=Work.State.FAILED, reason="It ran out of memory.")
     assert list_models(ModelFilters(q=CAUSAL), "name").get()["metric_count"] == 0
+
+
+def cells_of(html: str, address: str) -> list[str]:
+    """The cells of the row that leads to `address`, as text."""
+    row = next(row for row in re.findall(r"<tr>.*?</tr>", html, re.S) if f'href="{address}"' in row)
+    return [" ".join(re.sub("<[^>]+>", "", cell).split()) for cell in re.findall(r"<td.*?</td>", row, re.S)]
+
+
+def test_a_version_that_readers_do_not_see_counts_for_no_model(client, board):
+    assert cells_of(page(client, f"/models/?q={CAUSAL}"), f"/models/{CAUSAL}/")[-1] == "1"
+    identity = ModelIdentity.objects.create(slug="causal", name="Causal")
+    LanguageModel.objects.filter(slug=CAUSAL).update(identity=identity)
+    assert cells_of(page(client, f"/models/?q={CAUSAL}"), "/models/causal/")[-1] == "1"
+    MetricVersion.objects.filter(metric=board).update(status="superseded")
+    assert cells_of(page(client, f"/models/?q={CAUSAL}"), "/models/causal/")[-1] == "0"
+    assert "No entry of this model has numbers under a current version" in page(client, "/models/causal/")
+    LanguageModel.objects.filter(slug=CAUSAL).update(identity=None)
+    assert cells_of(page(client, f"/models/?q={CAUSAL}"), f"/models/{CAUSAL}/")[-1] == "1"
+    MetricVersion.objects.filter(metric=board).update(status="candidate", published_at=None)
+    assert cells_of(page(client, f"/models/?q={CAUSAL}"), f"/models/{CAUSAL}/")[-1] == "0"
+
+
+def test_models_of_a_metric_are_as_many_as_its_ranking_has(client, board):
+    address = f"/rankings/?metric={board.slug}"
+
+    def count_models() -> tuple[int, int]:
+        own_ranking = page(client, address).split('<section class="ranking"')[1]  # figures of another metric follow
+        links = re.findall(r'<th scope="row"><a [^>]*href="/models/', own_ranking)
+        return int(cells_of(page(client, "/metrics/"), address)[1]), len(links)
+
+    count = board.current_version().scorings.count()
+    assert count_models() == (count, count)
+    first, second, third = board.current_version().scorings.order_by("pk")[:3]
+    set_access(first.model, "withdrawn", "asked for")
+    assert count_models() == (count - 1, count - 1)
+    EntryCheck.objects.create(scoring=second, state="held", flags=[{"key": "x", "words": "odd"}])
+    publish_standings(board.current_version())
+    assert count_models() == (count - 2, count - 2)
+    MetricVersion.objects.update(most_missing=0.05)
+    Scoring.objects.filter(pk=third.pk).update(texts=100, texts_missing=60)
+    publish_standings(board.current_version())
+    assert "Not ranked" in page(client, address)
+    assert count_models() == (count - 2, count - 2)
 
 
 def test_the_lists_take_as_many_queries_for_any_number_of_models(client, board):
