@@ -36,6 +36,7 @@ from leaderboard.services import scorer_probes, scorers
 from leaderboard.services.failures import FAILURES, redact
 from leaderboard.services.leases import claim
 from leaderboard.services.outbox import send_due
+from leaderboard.services.publish import publish_standings
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.submission_log import say
 from leaderboard.submissions import intake
@@ -551,6 +552,23 @@ def test_a_mail_server_that_is_away_fails_no_work_and_gets_the_letter_later(smal
     OutboxMessage.objects.update(not_before=from_now(-1))
     assert len(posted()) == 1
     assert len(posted()) == 1
+
+
+def test_who_sent_an_entry_that_lacks_too_many_scores_is_told_that_it_has_no_rank(small, ada, client):
+    submission = ranked(ada)
+    scoring = Scoring.objects.get(model=submission.model)
+    Scoring.objects.filter(pk=scoring.pk).update(texts=100, texts_missing=60)
+    publish_standings(scoring.metric_version)
+    (letter,) = posted()
+    assert letter.subject == "Plumbline: shown without a rank: Entrant 1"
+    assert f"{small.title}, version 1: not ranked. 60 of 100 texts have no score (60.0%)" in letter.body
+    assert "is ranked." not in letter.body
+    client.force_login(ada)
+    html = client.get(submission.get_absolute_url()).content.decode()
+    assert "Its numbers are shown without a rank" in html
+    assert "Shown without a rank: 60 of 100 texts have no score (60.0%)" in html
+    assert "not\n          yet" not in html
+    assert "metric ranked" not in " ".join(client.get(reverse("submissions")).content.decode().split())
 
 
 @pytest.mark.slow

@@ -26,7 +26,13 @@ from leaderboard.models.clock import database_now, from_now
 from leaderboard.rankings.places import Place, places_of
 from leaderboard.services.failures import Advice, explain, redact
 from leaderboard.services.queue import places
-from leaderboard.submissions.services.evaluations import Evaluation, EvaluationStep, evaluations, percent
+from leaderboard.submissions.services.evaluations import (
+    Evaluation,
+    EvaluationStep,
+    evaluations,
+    is_without_rank,
+    percent,
+)
 from leaderboard.submissions.services.workspace import WITHDRAWABLE, find_other_claim
 
 State = Submission.State
@@ -44,6 +50,7 @@ NEXT_STEPS = {
     State.CANCELLED: "You can retry it. The outputs collected so far are kept.",
     State.WITHDRAWN: "It is over. You can submit another revision.",
 }
+UNRANKED = "Its numbers are shown without a rank, as too many texts have no score."
 REASONS_TO_WAIT = {
     Work.WaitsFor.CHECK: "Its scorer is not available now, so nothing is published. It is tried again in {soon}.",
     Work.WaitsFor.OPENING: "Its version is being opened: control texts are scored several times first. It goes on in "
@@ -150,7 +157,7 @@ def describe_status(submission: Submission) -> SubmissionStatus:
     lineage = LanguageModel.objects.listed().revisions(model).filter(created_at__gt=model.created_at) if model else None
     return SubmissionStatus(
         submission,
-        NEXT_STEPS[State(submission.state)],
+        _describe_next(submission, submission_evaluations),
         stages,
         list(submission.lines.order_by("-at", "-pk")[:MOST_LINES]),
         percent(submission_evaluations),
@@ -158,6 +165,13 @@ def describe_status(submission: Submission) -> SubmissionStatus:
         not find_other_claim(submission),
         lineage.order_by("-created_at", "-pk").first() if lineage is not None else None,
     )
+
+
+def _describe_next(submission: Submission, submission_evaluations: Sequence[Evaluation]) -> str:
+    """Describe what comes next, or where the submission stands."""
+    if submission.state == State.RANKED and is_without_rank(submission_evaluations):
+        return UNRANKED
+    return NEXT_STEPS[State(submission.state)]
 
 
 def _list_queued_works(submission_evaluations: Sequence[Evaluation], kind: type[Work]) -> list[int]:
@@ -264,7 +278,7 @@ def _describe_evaluation(
     if step == EvaluationStep.PUBLISHING and evaluation.rescoring:
         return f"Scored. It is published with all other entries: {_describe_rescoring(evaluation)}."
     if step == EvaluationStep.RANKED:
-        return "Ranked."
+        return f"Shown without a rank: {evaluation.why_unranked}." if evaluation.why_unranked else "Ranked."
     doing = "collecting outputs" if step == EvaluationStep.COLLECTING else "scoring"
     if work.held:
         return f"Paused by an operator, at {doing}. It goes on when they resume it."
@@ -345,7 +359,10 @@ def read_workspace(user: User, state: str, number: int) -> Workspace:
 
 def _build_row(submission: Submission, submission_evaluations: list[Evaluation]) -> WorkspaceRow:
     ranked_count = (
-        sum(evaluation.step == EvaluationStep.RANKED for evaluation in submission_evaluations)
+        sum(
+            evaluation.step == EvaluationStep.RANKED and not evaluation.why_unranked
+            for evaluation in submission_evaluations
+        )
         if submission.model
         else 0
     )

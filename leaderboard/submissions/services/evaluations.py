@@ -19,7 +19,7 @@ class EvaluationStep(StrEnum):
     SCORING = "scoring"
     PUBLISHING = "publishing"  # scored, and waiting for all other entries of its new version
     HELD = "held back"  # scored, and waiting for a moderator
-    RANKED = "ranked"
+    RANKED = "ranked"  # or shown without a rank: see `Evaluation.why_unranked`
     FAILED = "failed"
     CANCELLED = "cancelled"
 
@@ -74,6 +74,11 @@ class Evaluation:
         return EvaluationStep.PUBLISHING if self.rescoring else EvaluationStep.RANKED
 
     @property
+    def why_unranked(self) -> str:
+        """Why it ended without a rank, though its numbers are shown; "" for all others."""
+        return self.scoring.why_unranked if self.scoring and self.step == EvaluationStep.RANKED else ""
+
+    @property
     def waits_for_scorer(self) -> bool:
         """Whether it waits only for its scorer, which is not available now."""
         work = self.work
@@ -126,6 +131,12 @@ def evaluations(submissions: Iterable[Submission]) -> dict[int, list[Evaluation]
             for scoring in [newest.get((submission.model_id or 0, metric.pk))]
         ]
     return evaluations_by_submission
+
+
+def is_without_rank(submission_evaluations: Iterable[Evaluation]) -> bool:
+    """Return whether some evaluations gave numbers, and none of these a rank."""
+    with_numbers = [evaluation for evaluation in submission_evaluations if evaluation.step == EvaluationStep.RANKED]
+    return bool(with_numbers) and all(evaluation.why_unranked for evaluation in with_numbers)
 
 
 def percent(submission_evaluations: list[Evaluation]) -> int:

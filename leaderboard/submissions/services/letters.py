@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 from leaderboard.models import OutboxMessage, Preferences, Submission
 from leaderboard.rankings.places import places_of
 from leaderboard.services.outbox import Sender
-from leaderboard.submissions.services.evaluations import EvaluationStep, evaluations
+from leaderboard.submissions.services.evaluations import EvaluationStep, evaluations, is_without_rank
 
 SUBJECTS = {
     Submission.State.ACCEPTED: "accepted: {name}",
@@ -18,6 +18,7 @@ SUBJECTS = {
     Submission.State.RANKED: "ranked: {name}",
     Submission.State.FAILED: "failed: {name}",
 }
+UNRANKED = "shown without a rank: {name}"
 
 
 def wants_letters(user: User) -> bool:
@@ -44,16 +45,21 @@ def send_news(message: OutboxMessage) -> bool:
         for one in submission_evaluations
         if one.scoring and one.step == EvaluationStep.RANKED
     ]
+    unranked_scorings = [one.scoring for one in submission_evaluations if one.why_unranked]
+    is_unranked = message.event == Submission.State.RANKED and is_without_rank(submission_evaluations)
     context = {
         "name": name,
         "user": user,
         "news": message.event,
         "submission": submission,
         "places": list(places_of(submission.model, versions).values()) if submission.model else [],
+        "unranked_scorings": unranked_scorings,
+        "is_unranked": is_unranked,
         "site": settings.SITE_URL,
     }
-    subject = "Plumbline: " + SUBJECTS[Submission.State(message.event)].format(name=name[:100])
+    subject = UNRANKED if is_unranked else SUBJECTS[Submission.State(message.event)]
     text = render_to_string("submissions/letter.txt", context)
+    subject = "Plumbline: " + subject.format(name=name[:100])
     return bool(EmailMessage(subject, text.strip() + "\n", None, [address.email]).send())
 
 
