@@ -8,6 +8,7 @@ contents tell. Nothing is ever unpickled.
 import json
 import socket
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -29,12 +30,16 @@ class Closed(Exception):
 
 
 class Pipe:
-    """One end of a socket. `wait` is called whenever nothing has come for a moment; what it raises passes through."""
+    """One end of a socket. `look` is called every moment while something is awaited; what it raises passes through.
+
+    Whoever never stops to send, be it a byte at a time, does not keep it from being called.
+    """
 
     def __init__(
-        self, end: socket.socket, wait: Callable[[], None] = lambda: None, moment: float | None = None
+        self, end: socket.socket, look: Callable[[], None] = lambda: None, moment: float | None = None
     ) -> None:
-        self._end, self._wait = end, wait
+        self._end, self._look, self._moment = end, look, moment
+        self._looked_at = time.monotonic()
         end.settimeout(moment)
 
     def close(self) -> None:
@@ -75,13 +80,20 @@ class Pipe:
             batches += read_batches(self._read(size), schema)
         return values, pa.Table.from_batches(batches, schema) if frames else None
 
+    def _look_if_due(self) -> None:
+        now = time.monotonic()
+        if self._moment is not None and now - self._looked_at >= self._moment:
+            self._looked_at = now
+            self._look()
+
     def _write(self, content: bytes | memoryview) -> None:
         rest = memoryview(content)
         while rest:
+            self._look_if_due()
             try:
                 rest = rest[self._end.send(rest) :]
             except TimeoutError:
-                self._wait()
+                continue
             except OSError as error:
                 raise Closed from error
 
@@ -89,10 +101,10 @@ class Pipe:
         content = bytearray(size)
         rest = memoryview(content)
         while rest:
+            self._look_if_due()
             try:
                 count = self._end.recv_into(rest)
             except TimeoutError:
-                self._wait()
                 continue
             except OSError as error:
                 raise Closed from error

@@ -1,16 +1,19 @@
 """What a cage answers is believed only where it can be an answer to what was asked."""
 
+import time
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from scoring.cage import CageBroken, CageOutOfMemory, confinement, supervisor
+from scoring.cage import CageBroken, CageLimits, CageOutOfMemory, CageTimeout, confinement, supervisor
 from scoring.cage.models import CagedModel
+from scoring.cage.pipe import HEAD
 from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TOKENS
-from scoring.cage.supervisor import Answer, WorkRefused
+from scoring.cage.supervisor import Answer, Cage, WorkRefused
 from scoring.generation import ChatSettings, GenerationSettings
 from scoring.language_models import BUNDLED
 from scoring.likelihood import LikelihoodSettings
@@ -32,6 +35,32 @@ ARCHITECTURE = {
 OPENED: dict[str, Any] = {"files": ["config.json"], "architecture": ARCHITECTURE, "device": "cpu"}
 TEXTS = ["one text", "another one"]
 PROMPTS = pa.table({"id": ["a", "b"], "text": TEXTS})
+
+
+class EndlessTalk:
+    """A socket over which the same message comes without end, and nothing has to be waited for."""
+
+    def __init__(self, message: bytes) -> None:
+        self._content = cycle(HEAD.pack(len(message), 0) + message)
+        self._began_at = time.monotonic()
+
+    def settimeout(self, _seconds: float) -> None:
+        """It needs none."""
+
+    def send(self, content: memoryview) -> int:
+        return len(content)
+
+    def recv_into(self, place: memoryview) -> int:
+        assert time.monotonic() - self._began_at < 30, "nobody looks at the limits"
+        place[:] = bytes(islice(self._content, len(place)))
+        return len(place)
+
+
+def test_a_cage_that_never_stops_to_talk_is_ended_all_the_same() -> None:
+    talk: Any = EndlessTalk(b'{"stage": "some work"}')
+    cage = Cage(talk, talk, CageLimits(seconds=0.1), lambda: None)
+    with pytest.raises(CageTimeout, match=r"longer than the 0\.1 s"):
+        cage.ask("work", {})
 
 
 @dataclass
