@@ -223,7 +223,9 @@ def describe(fields: dict[str, Any]) -> Payload:
 def read_results(file: "File[bytes]") -> dict[str, Any]:
     """Read what a results file of lm-evaluation-harness states about the run. Raises SubmissionRefused."""
     try:
-        return cages.read_results(cast(BinaryIO, file))
+        values = cages.read_results(cast(BinaryIO, file))
+        # PostgreSQL keeps no NUL and no half of a character.
+        return {name: outputs.printable(value) if isinstance(value, str) else value for name, value in values.items()}
     except ContributionRefused as refused:
         problem = refused.report.problems[0]
         raise SubmissionRefused(
