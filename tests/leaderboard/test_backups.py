@@ -31,9 +31,9 @@ from django.utils import timezone
 
 from leaderboard.management.commands import backup as backup_command
 from leaderboard.management.commands import restore as restore_command
-from leaderboard.models import Artefact, Backup, Incident, MetricVersion, Release, StorageMark, Submission
+from leaderboard.models import Artefact, Backup, Incident, Invitation, MetricVersion, Release, StorageMark, Submission
 from leaderboard.operations.alerts import look
-from leaderboard.operations.backups import making, restoring, sets
+from leaderboard.operations.backups import databases, making, restoring, sets
 from leaderboard.operations.backups.encryption import Plain, WrongKey, cipher_called, cipher_for
 from leaderboard.operations.backups.places import BackupPlace, open_place
 from leaderboard.operations.backups.verifying import TrialRestore, scratch_database, verify_set
@@ -323,6 +323,21 @@ def test_a_set_of_a_later_release_or_another_database_and_a_board_in_use_are_ref
     with pytest.raises(Refused, match="DATABASE_URL names one of oracle"):
         restoring.open_set(place, "", None)
     monkeypatch.undo()
+
+
+def test_rows_in_any_table_but_those_that_migrations_fill_are_contents_that_a_restore_would_lose(
+    db, place: BackupPlace, monkeypatch: pytest.MonkeyPatch
+):
+    assert databases.count_contents() == {}
+    Invitation.objects.create(token_hash="0" * 64, expires_at=timezone.now())
+    monkeypatch.setattr(restore_command, "open_set", lambda *_: None)
+    with pytest.raises(CommandError, match=r"it holds rows in leaderboard_invitation\. .* --replace to lose"):
+        call_command("restore", place.label)
+    User.objects.create_user("ada")
+    for number in range(6):
+        pulse(f"pulse {number}")
+    words = restore_command.describe(dict.fromkeys("abcdef", 1) | databases.count_contents())
+    assert words == "1 people, rows in a, b, c, d, e and 3 more tables"
 
 
 @pytest.mark.parametrize("target", ["", "/backups", "/..", "/files/../files/backups"])

@@ -7,7 +7,16 @@ from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import step_progress
 from leaderboard.operations.backups.databases import count_contents, count_users
 from leaderboard.operations.backups.places import open_place
-from leaderboard.operations.backups.restoring import open_set, restore
+from leaderboard.operations.backups.restoring import MOST_NAMED, open_set, restore
+
+WORDS = {
+    "leaderboard_languagemodel": "models",
+    "leaderboard_metric": "metrics",
+    "leaderboard_result": "results",
+    "leaderboard_artefact": "files",
+    "leaderboard_submission": "submissions",
+    "auth_user": "people",
+}
 
 
 class Command(BoardCommand):
@@ -51,11 +60,10 @@ class Command(BoardCommand):
     def check_target(self, replace: bool) -> None:
         """Refuse where a board is in the database, unless it is to be replaced, and where it is in use."""
         contents = count_contents()
-        content_words = ", ".join(f"{count:,} {word}" for word, count in contents.items())
         if contents and not replace:
             raise CommandError(
-                f"the database is not empty: it holds {content_words}. Point DATABASE_URL to an empty one, or give "
-                "--replace to lose all of that"
+                f"the database is not empty: it holds {describe(contents)}. Point DATABASE_URL to an empty one, or "
+                "give --replace to lose all of that"
             )
         if users := count_users():
             raise CommandError(
@@ -63,4 +71,14 @@ class Command(BoardCommand):
                 "worker files-worker gpu-worker beat` or `systemctl stop plumbline.target` on every host)"
             )
         if contents:
-            self.say(f"replacing what the database holds: {content_words}")
+            self.say(f"replacing what the database holds: {describe(contents)}")
+
+
+def describe(contents: dict[str, int]) -> str:
+    """What tables hold: models, results and people in words, of other tables a few names."""
+    words = [f"{contents[table]:,} {word}" for table, word in WORDS.items() if table in contents]
+    other_tables = sorted(contents.keys() - WORDS)
+    if other_tables:
+        more = f" and {len(other_tables) - MOST_NAMED} more tables" if len(other_tables) > MOST_NAMED else ""
+        words.append(f"rows in {', '.join(other_tables[:MOST_NAMED])}{more}")
+    return ", ".join(words)

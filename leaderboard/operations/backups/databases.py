@@ -22,13 +22,13 @@ from leaderboard.operations.backups.sets import BLOCK, DatabaseBlock, Manifest, 
 from scoring.refusals import Refused
 
 Progress = Callable[[str, int, int], None]  # the part, how much of it is done, and how much there is
-COUNTED = {
-    "leaderboard_languagemodel": "models",
-    "leaderboard_metric": "metrics",
-    "leaderboard_result": "results",
-    "leaderboard_artefact": "files",
-    "leaderboard_submission": "submissions",
-    "auth_user": "people",
+FILLED = {  # by migrations, in every database
+    "auth_group",
+    "auth_group_permissions",
+    "auth_permission",
+    "django_content_type",
+    "django_migrations",
+    "leaderboard_release",
 }
 
 
@@ -185,15 +185,14 @@ def _join(columns: Sequence[str]) -> str:
 
 
 def count_contents() -> dict[str, int]:
-    """What of the board is in the database of this process, in words; empty where nothing is, or no table."""
-    tables = set(connection.introspection.table_names())
-    counts = {}
-    with connection.cursor() as cursor:
-        for table, word in COUNTED.items():
-            if table in tables:
-                cursor.execute(f'SELECT COUNT(*) FROM "{table}"')  # noqa: S608
-                counts[word] = int(cursor.fetchone()[0])
-    return {word: count for word, count in counts.items() if count}
+    """The rows of each table of this process's database that a restore would replace and that migrations leave empty.
+
+    Empty tables are left out.
+    """
+    connection.ensure_connection()
+    is_file = connection.vendor == "sqlite"
+    counts = count_rows_of_file(connection.connection) if is_file else TableSnapshot(connection).count_rows()
+    return {table: count for table, count in counts.items() if count and table not in FILLED}
 
 
 def count_users() -> int:
