@@ -563,6 +563,37 @@ def earlier_board(folder: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="a set of SQLite is the file with all that is in it")
+def test_tables_that_somebody_else_made_are_neither_copied_nor_restored_nor_replaced(
+    transactional_db, place: BackupPlace, monkeypatch: pytest.MonkeyPatch
+):
+    artefacts.mark_storage()
+    User.objects.create_user("ada")
+    name = "leaderboard_notes"
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE leaderboard_notes AS SELECT * FROM auth_user")
+        cursor.execute("ALTER TABLE leaderboard_notes ADD FOREIGN KEY (id) REFERENCES auth_user (id)")
+        newer = restoring.open_set(place, back_up(place).name, None)
+        assert name not in newer.manifest.rows
+        monkeypatch.setattr(databases, "own_tables", lambda names, _migrations: names)  # as earlier releases did
+        earlier = restoring.open_set(place, back_up(place).name, None)
+        assert name in earlier.manifest.rows
+        monkeypatch.undo()
+        restoration = restoring.restore(place, earlier, silent)
+        assert (restoration.foreign, restoration.rows) == ((name,), sum(earlier.manifest.rows.values()) - 1)
+        cursor.execute("DROP TABLE leaderboard_notes")
+    assert User.objects.get().username == "ada"
+
+
+def test_tables_of_a_later_release_count_as_the_boards(db):
+    migrations = [("auth", "0001_initial"), ("leaderboard", "0001_initial"), ("leaderboard", "9999_later")]
+    names = ["account_orders", "auth_user", "auth_user_groups", "django_migrations", "leaderboard_later", "notes"]
+    own_tables = ["auth_user", "auth_user_groups", "django_migrations"]
+    assert databases.own_tables(names, migrations[:2]) == own_tables
+    assert databases.own_tables(names, migrations) == [*own_tables, "leaderboard_later"]
+
+
 def test_a_backup_without_a_place_is_refused():
     with pytest.raises(Refused, match="BACKUP_TARGET is not set: name a folder or a bucket"):
         open_place("")

@@ -23,7 +23,8 @@ LOOK_SECONDS = 30.0
 RETRY_SECONDS = 600.0
 NOT_INCLUDED = (
     "Not in it: settings and keys (SECRET_KEY or PLUMBLINE_VAR/secret_key among them), data sets and hub models that "
-    "are fetched again, and Redis, which holds nothing that needs keeping."
+    "are fetched again, tables that somebody else made in the board's PostgreSQL database, and Redis, which holds "
+    "nothing that needs keeping."
 )
 
 

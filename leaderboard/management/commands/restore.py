@@ -45,6 +45,8 @@ class Command(BoardCommand):
             self.say(f"it was of release {chosen_set.envelope.code}: {restoration.migrated} migrations were applied")
         if restoration.lost:
             self.say(f"{len(restoration.lost)} files were lost before the backup: {', '.join(restoration.lost[:5])}")
+        if restoration.foreign:
+            self.say(f"tables of the set that are not the board's were left out: {', '.join(restoration.foreign)}")
         if restoration.unknown:
             self.say(
                 f"the storage holds {restoration.unknown} files that the set does not know: newer ones, which nothing "

@@ -3,12 +3,14 @@
 SQLite copies its file through its backup interface. PostgreSQL gives every table by COPY in one REPEATABLE READ
 transaction: DATABASE_URL is all that it needs, no program of PostgreSQL's release and no shell on its host. What the
 tables are like is in the migrations: a restored database is migrated to the state of the set, filled, and migrated on.
+Tables that somebody else made beside those of the board are neither copied nor replaced.
 """
 
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
@@ -16,6 +18,8 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
 from leaderboard.models import Worker
 from leaderboard.operations.backups.sets import BLOCK, DatabaseBlock, Manifest, SetReader, SetWriter, TableCopy
@@ -102,21 +106,26 @@ class TableSnapshot:
             return cast(list[tuple[Any, ...]], cursor.fetchall())
 
     def count_rows(self) -> dict[str, int]:
-        return {name: self.ask(f'SELECT COUNT(*) FROM "{name}"')[0][0] for name in self._tables()}  # noqa: S608
+        return {name: self.ask(f'SELECT COUNT(*) FROM "{name}"')[0][0] for name in self.tables}  # noqa: S608
 
     def copy(self, writer: SetWriter, progress: Progress) -> tuple[tuple[DatabaseBlock, ...], tuple[TableCopy, ...]]:
-        names, tables = self._tables(), []
-        for number, name in enumerate(names, 1):
+        tables = []
+        for number, name in enumerate(self.tables, 1):
             columns = [column for (column,) in self.ask(_COLUMNS.format(name))]
             cutter = BlockCutter(writer)
             with self._session.cursor() as cursor:
                 cursor.copy_expert(f'COPY "{name}" ({_join(columns)}) TO STDOUT', cutter, BLOCK)
             tables.append(TableCopy(name, tuple(columns), self._sequences(name, columns), cutter.end()))
-            progress("database", number, len(names))
+            progress("database", number, len(self.tables))
         return (), tuple(tables)
 
-    def _tables(self) -> list[str]:
-        return [name for (name,) in self.ask(_TABLES)]
+    @cached_property
+    def tables(self) -> list[str]:
+        """The names of the board's tables."""
+        names = [name for (name,) in self.ask(_TABLES)]
+        if MigrationRecorder.Migration._meta.db_table not in names:
+            return []
+        return own_tables(names, self.ask("SELECT app, name FROM django_migrations"))
 
     def _sequences(self, table: str, columns: Sequence[str]) -> dict[str, tuple[int, bool]]:
         sequences = {}
@@ -220,12 +229,15 @@ def unknown_migrations(manifest: Manifest) -> list[str]:
     ]
 
 
-def load(reader: SetReader, manifest: Manifest, progress: Progress) -> None:
-    """Put the database of a set in place of this one: all of it, or nothing."""
-    if connection.vendor == "sqlite":
-        _load_file(reader, manifest, progress)
-    else:
-        _load_tables(reader, manifest, progress)
+def load(reader: SetReader, manifest: Manifest, progress: Progress) -> tuple[str, ...]:
+    """Put the database of a set in place of this one: all of it, or nothing.
+
+    Returns the tables of the set that are not the board's, which were left out.
+    """
+    if connection.vendor == "postgresql":
+        return _load_tables(reader, manifest, progress)
+    _load_file(reader, manifest, progress)
+    return ()
 
 
 def _load_file(reader: SetReader, manifest: Manifest, progress: Progress) -> None:
@@ -242,16 +254,18 @@ def _load_file(reader: SetReader, manifest: Manifest, progress: Progress) -> Non
                 database.backup(target)
 
 
-def _load_tables(reader: SetReader, manifest: Manifest, progress: Progress) -> None:
+def _load_tables(reader: SetReader, manifest: Manifest, progress: Progress) -> tuple[str, ...]:
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_TABLES)
-        if old_tables := [name for (name,) in cursor.fetchall()]:
+        if old_tables := TableSnapshot(connection).tables:
             cursor.execute(f"DROP TABLE {_join(old_tables)} CASCADE")
         _migrate_to(manifest.migrations)
-        cursor.execute(f"TRUNCATE {_join([table.name for table in manifest.tables])}")
+        new_tables = TableSnapshot(connection).tables
+        tables = [table for table in manifest.tables if table.name in new_tables]
+        cursor.execute(f"TRUNCATE {_join([table.name for table in tables])}")
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")  # migrations check at once, and tables come by name
-        counts = {}
-        for number, table in enumerate(manifest.tables, 1):
+        foreign_tables = tuple(table.name for table in manifest.tables if table.name not in new_tables)
+        counts = {name: manifest.rows[name] for name in foreign_tables}
+        for number, table in enumerate(tables, 1):
             statement = f'COPY "{table.name}" ({_join(table.columns)}) FROM STDIN'
             cursor.copy_expert(statement, cast(IO[bytes], BlockStream(reader, table.blocks)), BLOCK)
             counts[table.name] = cursor.rowcount
@@ -259,8 +273,9 @@ def _load_tables(reader: SetReader, manifest: Manifest, progress: Progress) -> N
                 cursor.execute(
                     "SELECT setval(pg_get_serial_sequence(%s, %s), %s, %s)", [f'"{table.name}"', column, last, used]
                 )
-            progress("database", number, len(manifest.tables))
+            progress("database", number, len(tables))
         compare_rows(manifest, counts)
+    return foreign_tables
 
 
 class BlockStream:
@@ -276,17 +291,30 @@ class BlockStream:
         return piece
 
 
+def own_tables(names: Sequence[str], migrations: Sequence[tuple[str, str]]) -> list[str]:
+    """Those of the tables that these migrations made; where this code lacks some of an app's, all that are named so."""
+    loader = MigrationExecutor(connection).loader
+    models = loader.project_state(_last_of(loader, migrations)).apps.get_models(include_auto_created=True)
+    made_tables = {model._meta.db_table for model in models} | {MigrationRecorder.Migration._meta.db_table}
+    prefixes = tuple({f"{app}_" for app, name in migrations if (app, name) not in loader.graph.nodes})
+    return [name for name in names if name in made_tables or name.startswith(prefixes)]
+
+
 def _migrate_to(migrations: Sequence[tuple[str, str]]) -> None:
     """Make empty tables as they were when these migrations had been applied."""
     executor = MigrationExecutor(connection)
-    graph, keys = executor.loader.graph, set(migrations)
-    last = [
+    executor.migrate(_last_of(executor.loader, migrations))
+
+
+def _last_of(loader: MigrationLoader, migrations: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The migrations of each app that none of the others of the app builds on."""
+    graph, keys = loader.graph, set(migrations)
+    return sorted(
         key
         for key in keys
         if key in graph.nodes
         and not any(child.key in keys and child.key[0] == key[0] for child in graph.node_map[key].children)
-    ]
-    executor.migrate(sorted(last))
+    )
 
 
 def compare_rows(manifest: Manifest, counts: dict[str, int]) -> None:

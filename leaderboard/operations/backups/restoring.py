@@ -45,7 +45,11 @@ class OpenedSet:
 
 @dataclass(frozen=True)
 class Restoration:
-    """What a restore did. fetched: files that the storage did not have; unknown: files that it has beyond the set."""
+    """What a restore did.
+
+    fetched: files that the storage did not have; unknown: files that it has beyond the set; foreign: tables of the set
+    that are not the board's, and were left out.
+    """
 
     files: int
     fetched: int
@@ -53,6 +57,7 @@ class Restoration:
     migrated: int
     lost: tuple[str, ...]
     unknown: int
+    foreign: tuple[str, ...] = ()
 
 
 def open_set(place: BackupPlace, name: str, identity: Path | None) -> OpenedSet:
@@ -85,7 +90,7 @@ def restore(place: BackupPlace, chosen_set: OpenedSet, progress: Progress) -> Re
     manifest = chosen_set.manifest
     artefacts.mark_storage()
     fetched_count = restore_files(chosen_set, progress)
-    databases.load(chosen_set.reader, manifest, progress)
+    foreign_tables = databases.load(chosen_set.reader, manifest, progress)
     migration_count = migrate()
     lost_names = check_files(manifest)
     records.note_finished(chosen_set.envelope, place.label)
@@ -93,8 +98,9 @@ def restore(place: BackupPlace, chosen_set: OpenedSet, progress: Progress) -> Re
     storage_marks.write_marks()
     detail = {"set": chosen_set.envelope.name, "code": chosen_set.envelope.code, "migrations": migration_count}
     record(AuditVerb.RESTORE_BOARD, "board", detail)
+    row_count = sum(count for table, count in manifest.rows.items() if table not in foreign_tables)
     return Restoration(
-        len(manifest.files), fetched_count, sum(manifest.rows.values()), migration_count, lost_names, unknown
+        len(manifest.files), fetched_count, row_count, migration_count, lost_names, unknown, foreign_tables
     )
 
 
