@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from leaderboard.management.commands import backup as backup_command
 from leaderboard.management.commands import restore as restore_command
 from leaderboard.models import Artefact, Backup, Incident, Invitation, MetricVersion, Release, StorageMark, Submission
 from leaderboard.operations.alerts import look
-from leaderboard.operations.backups import databases, making, restoring, sets
+from leaderboard.operations.backups import databases, making, restoring, sets, verifying
 from leaderboard.operations.backups.encryption import Plain, WrongKey, cipher_called, cipher_for
 from leaderboard.operations.backups.places import BackupPlace, open_place
 from leaderboard.operations.backups.verifying import TrialRestore, scratch_database, verify_set
@@ -421,6 +422,31 @@ def test_a_trial_says_what_differs_and_fails_or_what_it_counted(place: BackupPla
     with pytest.raises(CommandError, match="set two: 1 differences"):
         call_command("backup", place.label, "--verify", stdout=out)
     assert out.getvalue().endswith("a rank moved\n")
+
+
+def test_a_trial_that_is_told_to_end_is_cleared_away_first(
+    version: MetricVersion, place: BackupPlace, monkeypatch: pytest.MonkeyPatch
+):
+    back_up(place)
+    signals, scratch = [], []
+
+    def end_meanwhile(environment: dict[str, str], *_arguments: str) -> None:
+        scratch.append(environment)
+        (Path(environment["PLUMBLINE_VAR"]) / "file").touch()
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(verifying, "_manage", end_meanwhile)
+    handler = signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
+    try:
+        call_command("backup", place.label, "--verify")
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert signals == [signal.SIGTERM]
+    assert not Path(scratch[0]["PLUMBLINE_VAR"]).exists()
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) FROM pg_database WHERE datname LIKE 'plumbline_trial_%'")
+            assert cursor.fetchone() == (0,)
 
 
 @pytest.mark.parametrize("is_odd", [False, True])

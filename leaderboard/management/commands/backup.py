@@ -7,6 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 
+from leaderboard.management.ending import ending_in_order
 from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import step_progress
 from leaderboard.operations.backups.encryption import cipher_for
@@ -65,17 +66,18 @@ class Command(BoardCommand):
         if options["plain"] and options["recipient"]:
             raise CommandError("--plain and --recipient: give one of them")
         recipients = [] if options["plain"] else options["recipient"] or settings.BACKUP_RECIPIENT
-        if options["list"]:
-            self.list_sets(place)
-        elif options["verify"]:
-            name = "" if options["verify"] == NEWEST else options["verify"]
-            self.verify(place, target, name, options["identity"])
-        elif options["repeat"]:
-            self.repeat(place, recipients, keep or 0, options["plain"])
-        else:
-            made_set = self.make_set(place, recipients, keep or 0, options["plain"])
-            if made_set.problem:
-                raise CommandError(describe_rest(made_set))
+        with ending_in_order():
+            if options["list"]:
+                self.list_sets(place)
+            elif options["verify"]:
+                name = "" if options["verify"] == NEWEST else options["verify"]
+                self.verify(place, target, name, options["identity"])
+            elif options["repeat"]:
+                self.repeat(place, recipients, keep or 0, options["plain"])
+            else:
+                made_set = self.make_set(place, recipients, keep or 0, options["plain"])
+                if made_set.problem:
+                    raise CommandError(describe_rest(made_set))
 
     def make_set(self, place: BackupPlace, recipients: list[str], keep: int, plain: bool) -> MadeSet:
         """Write a set, and say what it holds. plain: also where the newest one is encrypted and this one is not."""

@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from leaderboard.management.ending import ending_in_order
 from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import step_progress
 from leaderboard.operations.backups.databases import count_contents, count_users
@@ -35,7 +36,7 @@ class Command(BoardCommand):
         place = open_place(source)
         chosen_set = open_set(place, options["set"], options["identity"])
         self.check_target(replace)
-        with step_progress() as show:
+        with ending_in_order(), step_progress() as show:
             restoration = restore(place, chosen_set, show)
         self.say(
             f"restored set {chosen_set.envelope.name}: {restoration.rows:,} rows, {restoration.files:,} files "
