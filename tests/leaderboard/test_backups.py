@@ -27,6 +27,7 @@ from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.backends.sqlite3._functions import register
+from django.db.migrations.recorder import MigrationRecorder
 from django.urls import reverse
 from django.utils import timezone
 
@@ -162,7 +163,7 @@ def test_an_interrupted_backup_is_told_from_a_whole_one_and_continued(
 
     paths = {path: path.stat().st_mtime_ns for path in object_paths(tmp_path / "backups")}
     envelope = back_up(place)
-    assert f"sets/{envelope.name}.begun" == names[0]
+    assert f"sets/{envelope.name}.begun" == names[1]
     assert sets.list_sets(place) == ([envelope], [])
     assert {path: path.stat().st_mtime_ns for path in paths} == paths, "what was copied is not copied again"
     assert Backup.objects.get().problem == ""
@@ -351,6 +352,32 @@ def test_a_place_of_backups_that_shares_a_folder_with_the_storage_is_refused(
         with pytest.raises(CommandError, match=r"it shares a folder with the storage .* nor holds it"):
             call_command("backup", f"{tmp_path}/{name}{target}")
     assert not list(tmp_path.rglob("*.begun"))
+
+
+def test_a_place_that_holds_the_sets_of_another_board_is_refused(
+    version: MetricVersion, place: BackupPlace, settings, tmp_path: Path
+):
+    settings.SITE_URL = "https://first.example.org"
+    back_up(place)
+    settings.SITE_URL = "https://renamed.example.org"
+    back_up(place)
+    first = MigrationRecorder.Migration.objects.order_by("pk")[:1].get()
+    MigrationRecorder.Migration.objects.filter(pk=first.pk).update(applied=first.applied + timedelta(seconds=1))
+    settings.SITE_URL = "https://second.example.org"
+    words = (
+        r"another board, https://first\.example.* a place of its own for https://second\.example.* delete sets/board"
+    )
+    try:
+        with pytest.raises(CommandError, match=words):
+            call_command("backup", place.label)
+        assert len(list((tmp_path / "backups" / "sets").iterdir())) == 3
+        place.write("sets/board", b"{}")
+        with pytest.raises(CommandError, match=r"sets/board in .* is damaged .* delete sets/board"):
+            call_command("backup", place.label)
+        place.delete("sets/board")
+        back_up(place)
+    finally:
+        MigrationRecorder.Migration.objects.filter(pk=first.pk).update(applied=first.applied)
 
 
 def test_a_bucket_of_backups_is_compared_with_that_of_the_storage(use_storage, bucket_address: str):

@@ -148,7 +148,8 @@ def test_nothing_is_cleared_beside_a_database_of_another_time(storage, monkeypat
 @pytest.mark.parametrize("folder", ["", "backups/"])
 def test_a_backup_in_the_storage_is_not_deleted(storage, monkeypatch, folder):
     names = {f"{folder}objects/55/{'5' * 64}{ending}" for ending in ("", "-1", ".gz")}
-    names |= {f"{folder}sets/20260101T000000000Z.json", f"{folder}sets/20260102T000000000Z.begun"}
+    sets = ("board", "20260101T000000000Z.json", "20260102T000000000Z.begun")
+    names |= {f"{folder}sets/{name}" for name in sets}
     for name in (*names, "objects/stray"):
         storage.save(name, ContentFile(b"kept"))
     monkeypatch.setattr(stored_files, "OLD", timedelta(minutes=-5))

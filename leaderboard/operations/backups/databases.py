@@ -6,6 +6,7 @@ tables are like is in the migrations: a restored database is migrated to the sta
 Tables that somebody else made beside those of the board are neither copied nor replaced.
 """
 
+import hashlib
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -202,6 +203,17 @@ def count_contents() -> dict[str, int]:
     is_file = connection.vendor == "sqlite"
     counts = count_rows_of_file(connection.connection) if is_file else TableSnapshot(connection).count_rows()
     return {table: count for table, count in counts.items() if count and table not in FILLED}
+
+
+def identify_board() -> str:
+    """What tells this board from others, also once it is restored: a hash of when its database was first migrated.
+
+    Raises Refused where the database holds no board.
+    """
+    if not MigrationRecorder(connection).has_table():
+        raise Refused("the database holds no board: run `manage.py migrate` first")
+    first = MigrationRecorder.Migration.objects.earliest("pk")
+    return hashlib.sha256(first.applied.isoformat().encode()).hexdigest()
 
 
 def count_users() -> int:

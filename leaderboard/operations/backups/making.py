@@ -17,7 +17,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from leaderboard.operations.backups import records
-from leaderboard.operations.backups.databases import Progress, Snapshot, open_snapshot
+from leaderboard.operations.backups.databases import Progress, Snapshot, identify_board, open_snapshot
 from leaderboard.operations.backups.encryption import Cipher
 from leaderboard.operations.backups.places import BackupPlace
 from leaderboard.operations.backups.sets import (
@@ -26,6 +26,7 @@ from leaderboard.operations.backups.sets import (
     FileCopy,
     Manifest,
     SetWriter,
+    claim_place,
     remove_old_sets,
     set_names,
 )
@@ -63,6 +64,7 @@ def back_up(place: BackupPlace, cipher: Cipher, progress: Progress, keep: int = 
     place.refuse_own_storage()
     with _alone():
         require_storage()
+        claim_place(place, identify_board())
         name, begun_at = _begin(place)
         with records.recording(name, place.label, cipher.name, begun_at) as note:
             writer = SetWriter(place, cipher)
@@ -123,10 +125,7 @@ def _copy_all(writer: SetWriter, progress: Progress) -> Manifest:
 
 
 def _copy_snapshot(snapshot: Snapshot, writer: SetWriter, progress: Progress) -> Manifest:
-    try:
-        migrations = snapshot.ask("SELECT app, name FROM django_migrations ORDER BY id")
-    except Exception as error:
-        raise Refused(f"the database holds no board ({error}): run `manage.py migrate` first") from error
+    migrations = snapshot.ask("SELECT app, name FROM django_migrations ORDER BY id")
     rows = snapshot.count_rows()
     artefacts = snapshot.ask("SELECT sha256, kind, size FROM leaderboard_artefact ORDER BY id")
     uploads = snapshot.ask("SELECT upload FROM leaderboard_submission WHERE upload <> '' ORDER BY id")

@@ -1,6 +1,7 @@
 """The form of backups: sets that share objects by hash.
 
     objects/ab/NAME       pieces of files, blocks of databases, and manifests: encrypted, if the set is
+    sets/board            whose sets these are: one board's
     sets/SET.begun        a set that is being written, or was interrupted
     sets/SET.json         a whole set, written last: the envelope, which is not encrypted, and names its objects
 
@@ -27,6 +28,7 @@ from scoring.refusals import Refused
 FORMAT = 1
 PIECE = 2**23  # bytes of a file in one object
 BLOCK = 2**20  # bytes of a database in one object: what changed in one is copied again
+OWNER = "sets/board"
 NEW_COPY = "Delete that object and back up again: it is copied anew"
 
 
@@ -306,6 +308,33 @@ def read_envelope(place: BackupPlace, name: str) -> Envelope:
     except FileNotFoundError as error:
         raise Refused(f"{place.label} has no whole set {name}: `manage.py backup TARGET --list` names them") from error
     return Envelope.from_json(content, f"sets/{name}.json")
+
+
+def claim_place(place: BackupPlace, board: str) -> None:
+    """Note that the sets in a place are those of the board with this identity. Raises Refused where they are another's.
+
+    Sets of two boards would go on with what the other left half done, and be removed as each other's old ones.
+    """
+    try:
+        content = place.read(OWNER)
+    except FileNotFoundError:
+        place.write(OWNER, json.dumps({"board": board, "address": settings.SITE_URL}).encode())
+        return
+    hand_over = f"Where they are this board's as well, delete {OWNER} in it and back up again"
+    try:
+        values = json.loads(content)
+        owner, address = values["board"], values["address"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(
+            f"{OWNER} in {place.label} is damaged ({error}): nobody can tell whose sets these are. {hand_over}"
+        ) from error
+    if owner != board:
+        raise Refused.of_value(
+            "TARGET or BACKUP_TARGET",
+            place.label,
+            f"it holds the sets of another board, {address}: name a place of its own for {settings.SITE_URL}. "
+            f"{hand_over}",
+        )
 
 
 def choose_set(place: BackupPlace, name: str) -> Envelope:

@@ -27,7 +27,7 @@ from scoring.refusals import Refused
 PROBES = "readyz"
 OWN_FOLDERS = (shards.FOLDER, "exports", PROBES)  # whose files the board drops by itself
 # Of a set of backups, of this board or another, whose place somebody chose in the storage.
-BACKUP = re.compile(r"(?:^|/)(?:sets/\d{8}T\d{9}Z\.(?:json|begun)|objects/[0-9a-f]{2}/[0-9a-f]{64}[^/]*)$")
+BACKUP = re.compile(r"(?:^|/)(?:sets/(?:board|\d{8}T\d{9}Z\.(?:json|begun))|objects/[0-9a-f]{2}/[0-9a-f]{64}[^/]*)$")
 HASH = re.compile(r"(?:^|[/-])([0-9a-f]{64})(?:\.parquet)?$")  # at the end of a name: of the file's bytes
 OLD = timedelta(days=1)
 PIECE = 2**20
