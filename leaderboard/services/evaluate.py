@@ -9,7 +9,7 @@ from leaderboard.models import LanguageModel, Metric, MetricVersion, RetiredScor
 from leaderboard.services.locks import lock_metric
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import problem_with
-from leaderboard.services.versions import newest_version, open_first_version
+from leaderboard.services.versions import hold_paused_work, newest_version, open_first_version
 from scoring.likelihood.server import LikelihoodWay
 from scoring.refusals import Refused
 from scoring.scorers import ScorerState
@@ -44,6 +44,7 @@ def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = Tru
         scoring, _ = Scoring.objects.get_or_create(model=model, metric_version=version, defaults={"run": run})
         for work in (run, scoring):
             work.queue_again()
+        hold_paused_work([version])
         next_work = scoring if run.state == Work.State.DONE else run
         if send and next_work.state == Work.State.QUEUED:
             transaction.on_commit(lambda: enqueue(next_work))

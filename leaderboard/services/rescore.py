@@ -36,7 +36,7 @@ from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import cost_of, find_end, fingerprint_under, problem_with
 from leaderboard.services.submission_log import say_to_version
-from leaderboard.services.versions import find_rescoring, newest_version, next_epoch, next_number
+from leaderboard.services.versions import find_rescoring, hold_work, newest_version, next_epoch, next_number
 from scoring.drift import rule
 from scoring.refusals import Refused
 from scoring.scorers import is_scorer
@@ -415,16 +415,14 @@ def resume(rescoring: Rescoring, user: User | None = None) -> bool:
 
 @transaction.atomic
 def _hold(rescoring: Rescoring, state: str, user: User | None) -> bool:
+    lock_metric(rescoring.metric_id)  # no model lands in the version meanwhile
     previous_state = rescoring.state
     has_moved = previous_state != state and rescoring.move(state)
     if has_moved:
-        is_pause = state == Rescoring.State.PAUSED
-        rescoring.to_version.scorings.unfinished().update(held=is_pause)
-        if rescoring.to_version.epoch != rescoring.from_version.epoch:  # else runs may be for other metrics too
-            Run.objects.filter(scorings__metric_version=rescoring.to_version).unfinished().update(held=is_pause)
+        hold_work(rescoring)
         numbers = {"from": rescoring.from_version.number, "to": rescoring.to_version.number}
         change = {"state": previous_state}, {"state": state}
-        verb = AuditVerb.PAUSE_RESCORING if is_pause else AuditVerb.RESUME_RESCORING
+        verb = AuditVerb.PAUSE_RESCORING if state == Rescoring.State.PAUSED else AuditVerb.RESUME_RESCORING
         record(verb, f"metric {rescoring.metric.slug}", numbers, user, change)
     return has_moved
 

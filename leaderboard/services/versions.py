@@ -1,10 +1,10 @@
 """Metric versions: everything that fixes a metric's numbers, as one fingerprint."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from django.db.models import Max
 
-from leaderboard.models import ControlCheck, Metric, MetricVersion, Protocol, Provenance, Rescoring, Work
+from leaderboard.models import ControlCheck, Metric, MetricVersion, Protocol, Provenance, Rescoring, Run, Work
 from leaderboard.services.leases import ScorerChanged
 from scoring.attributes import Attribute
 
@@ -34,6 +34,23 @@ def newest_version(metric: Metric) -> MetricVersion | None:
     """The version that new models land in: the one that a rescoring under way leads to, else the current one."""
     active = find_rescoring(metric)
     return active.to_version if active else metric.current_version()
+
+
+def hold_work(rescoring: Rescoring) -> None:
+    """Have the unfinished work of a rescoring wait where it is paused, and go on where it is not."""
+    version, is_paused = rescoring.to_version, rescoring.state == Rescoring.State.PAUSED
+    version.scorings.unfinished().update(held=is_paused)
+    if version.epoch != rescoring.from_version.epoch:  # else runs may be for other metrics too
+        Run.objects.filter(scorings__metric_version=version).unfinished().update(held=is_paused)
+
+
+def hold_paused_work(versions: Iterable[MetricVersion]) -> None:
+    """Have work that was just queued under the versions wait where their rescoring is paused.
+
+    With their metrics locked, or a rescoring might be paused meanwhile.
+    """
+    for rescoring in Rescoring.objects.filter(state=Rescoring.State.PAUSED, to_version__in=versions):
+        hold_work(rescoring)
 
 
 def open_first_version(metric: Metric) -> MetricVersion:

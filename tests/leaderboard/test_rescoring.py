@@ -28,7 +28,7 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.operations.services.restore import request_restoration
-from leaderboard.operations.services.work import cancel_work
+from leaderboard.operations.services.work import cancel_work, retry
 from leaderboard.services import artefacts, rescore, scorers
 from leaderboard.services.artefacts import ArtefactLost
 from leaderboard.services.checks import perform, request_check
@@ -560,6 +560,31 @@ def test_a_change_during_a_pause_is_met_by_the_opening_and_leaves_nothing_held(b
     assert board.current_version().number == 2
     assert {slug for _, _, _, slug, *_ in standings_of(board.current_version())} == {f"entrant-{n}" for n in (1, 2, 3)}
     assert not Scoring.objects.filter(held=True).exists()
+
+
+def test_a_model_that_joins_a_paused_rescoring_waits_for_it_and_so_does_what_is_retried(board):
+    rescoring = open_rescoring(board, "by hand")
+    waiting_entry = rescoring.to_version.scorings.unfinished().first()
+    assert pause(rescoring)
+    late_entry = request_evaluation(entrant(4, board), board, send=False)
+    cancel_work(waiting_entry)
+    retry(waiting_entry)
+    assert not rescoring.to_version.scorings.unclaimed().exists()
+    assert Run.objects.unclaimed().filter(pk=late_entry.run_id).exists(), "other metrics may wait for its outputs"
+    assert resume(rescoring)
+    assert {late_entry, waiting_entry} <= set(rescoring.to_version.scorings.unclaimed())
+
+
+def test_a_model_that_joins_a_paused_rescoring_of_a_new_epoch_is_not_run_meanwhile(board):
+    rescoring = open_rescoring(board, "by hand")
+    MetricVersion.objects.filter(pk=rescoring.to_version_id).update(epoch=2)
+    rescoring = active(board)
+    assert pause(rescoring)
+    late_entry = request_evaluation(entrant(4, board), board, send=False)
+    assert late_entry.run.epoch == 2
+    assert not Run.objects.unclaimed().filter(pk=late_entry.run_id).exists()
+    assert resume(rescoring)
+    assert Run.objects.unclaimed().filter(pk=late_entry.run_id).exists()
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from leaderboard.services.locks import lock_metrics
 from leaderboard.services.queue import enqueue
 from leaderboard.services.rescore import advance
 from leaderboard.services.scorers import problem_with
+from leaderboard.services.versions import hold_paused_work
 from scoring.refusals import Refused
 
 OPEN = (MetricVersion.Status.CANDIDATE, MetricVersion.Status.CURRENT)
@@ -49,6 +50,7 @@ def retry(work: Run | Scoring, user: User | None = None) -> None:
         if piece.queue_again():
             change = old_values, {"state": piece.state, "reason": ""}
             record(RETRIES[type(piece)], name_of(piece), _describe_work(piece), user, change)
+    hold_paused_work(_versions(work))
     next_work = work if run.state == Work.State.DONE else run
     transaction.on_commit(lambda: enqueue(next_work))
 
