@@ -125,8 +125,10 @@ def publish_from_database(version: MetricVersion) -> None:
 
 def renew_ranges(version: MetricVersion) -> None:
     """Compute the ranges of a version again that were kept while a model left its ranking or returned."""
-    if MetricVersion.objects.filter(pk=version.pk, ranges_due=True, status=MetricVersion.Status.CURRENT).exists():
-        publish_standings(version)
+    with transaction.atomic():
+        version = lock_version(version.pk)  # or another version might take its place meanwhile
+        if version.ranges_due and version.status == MetricVersion.Status.CURRENT:
+            publish_standings(version)
 
 
 def renew_all_ranges() -> None:

@@ -29,7 +29,7 @@ from leaderboard.models import (
 )
 from leaderboard.operations.services.restore import request_restoration
 from leaderboard.operations.services.work import cancel_work, retry
-from leaderboard.services import artefacts, rescore, scorers
+from leaderboard.services import artefacts, publish, rescore, scorers
 from leaderboard.services.artefacts import ArtefactLost
 from leaderboard.services.checks import perform, request_check
 from leaderboard.services.evaluate import request_evaluation
@@ -172,6 +172,20 @@ def test_a_superseded_version_cannot_be_published_again(board, stage):
         publish_standings(old)
     assert standings_of(old) == before
     assert board.current_version().number == 2
+
+
+def test_ranges_of_a_version_that_is_superseded_as_they_are_renewed_stay_as_they_are(board, monkeypatch):
+    version, before = board.current_version(), standings_of(board.current_version())
+    MetricVersion.objects.filter(pk=version.pk).update(ranges_due=True)
+    lock_version = publish.lock_version
+
+    def supersede_first(pk: int) -> MetricVersion:
+        MetricVersion.objects.filter(pk=pk).update(status=Status.SUPERSEDED)
+        return lock_version(pk)
+
+    monkeypatch.setattr(publish, "lock_version", supersede_first)
+    publish.renew_ranges(version)
+    assert standings_of(version) == before
 
 
 @pytest.mark.parametrize("state", sorted(set(Work.State) - {Work.State.DONE}))
