@@ -9,8 +9,8 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Case, Exists, Expression, F, Max, OuterRef, Q, Value, When
-from django.db.models.functions import Now
+from django.db.models import Case, Exists, Expression, F, Max, OuterRef, Q, Value, When, Window
+from django.db.models.functions import Now, RowNumber
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
@@ -188,16 +188,29 @@ def do_fairest(kind: type[Work], do: Callable[[int], bool]) -> bool:
     the work and returns whether it claimed it; where another worker was quicker, the next turn begins.
     """
     is_done = False
-    while not is_done and (work := turns_of(kind, own_work(kind)).next()) is not None:
+    while not is_done and (work := next_work(kind)) is not None:
         is_done = do(work.pk)
     return is_done
 
 
-def turns_of(kind: type[Work], ready: WorkQuerySet[Any] | None = None) -> Turns:
-    """The requesters of work of a kind, Run or Scoring, that waits now, or of what is `ready`; in three queries."""
-    requester = F("requester") if kind is Run else _requester_of_scoring()
-    works = kind._default_manager.annotate(whose=requester)
-    ready_rows = (ready_work(kind) if ready is None else ready).annotate(whose=requester)
+def next_work(kind: type[Work]) -> Waiting | None:
+    """The work of a kind whose turn it is, of what this worker could begin; None where there is none.
+
+    Reads the oldest work of each requester alone: a rescoring may wait with thousands of entries.
+    """
+    place = Window(RowNumber(), partition_by="whose", order_by=("created_at", "pk"))
+    ready_rows = own_work(kind).annotate(whose=_requester_of(kind))
+    return turns_of(kind, ready_rows.annotate(place=place).filter(place=1)).next()
+
+
+def all_turns(kind: type[Work]) -> Turns:
+    """The requesters of work of a kind that waits now, with all of it."""
+    return turns_of(kind, ready_work(kind).annotate(whose=_requester_of(kind)))
+
+
+def turns_of(kind: type[Work], ready_rows: WorkQuerySet[Any]) -> Turns:
+    """The requesters of work of a kind, Run or Scoring, that waits, each row with `whose` it is; in three queries."""
+    works = kind._default_manager.annotate(whose=_requester_of(kind))
     waiting_work = [Waiting(*row) for row in ready_rows.values_list("created_at", "pk", "whose")]
     if not waiting_work:
         return Turns([], [], [])
@@ -210,6 +223,10 @@ def turns_of(kind: type[Work], ready: WorkQuerySet[Any] | None = None) -> Turns:
     )
 
 
+def _requester_of(kind: type[Work]) -> Expression | F:
+    return F("requester") if kind is Run else _requester_of_scoring()
+
+
 def _requester_of_scoring() -> Expression:
     """The requester of a scoring: the board itself, where entries are scored again."""
     is_rescoring = Exists(Rescoring.objects.active().filter(to_version=OuterRef("metric_version")))
@@ -219,7 +236,7 @@ def _requester_of_scoring() -> Expression:
 def places(kind: type[Work], keys: Collection[int]) -> dict[int, int]:
     """The places in the queue, from 1, of those works of a kind that wait for a worker; in three queries."""
     open_keys, places_by_work = set(keys), {}
-    for place, work in enumerate(turns_of(kind).in_order() if open_keys else [], 1):
+    for place, work in enumerate(all_turns(kind).in_order() if open_keys else [], 1):
         if work.pk in open_keys:
             places_by_work[work.pk] = place
             open_keys.remove(work.pk)

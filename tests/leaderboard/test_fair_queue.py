@@ -189,6 +189,20 @@ def test_the_queue_asks_the_database_as_often_for_many_as_for_one(runs, django_a
         queue.places(Run, [])
 
 
+def test_a_claim_reads_the_oldest_work_of_each_requester_alone(runs, monkeypatch):
+    rows = []
+
+    def note(waiting_work: list[Waiting], *others) -> Turns:
+        rows.extend(waiting_work)
+        return Turns(waiting_work, *others)
+
+    monkeypatch.setattr(queue, "Turns", note)
+    work = queue.next_work(Run)
+    assert sorted(row.pk for row in rows) == [runs[name].pk for name in ("ada 1", "bob 1", "board")]
+    assert work == queue.all_turns(Run).next()
+    assert queue.next_work(Scoring) is None
+
+
 def test_entries_that_are_scored_again_are_the_boards_own_turn(runs, metric, people):
     version = MetricVersion.objects.create(
         metric=metric, number=1, protocol=metric.protocol, scorer="", scorer_fingerprint="", formula_version=1
