@@ -13,7 +13,7 @@ from smtplib import SMTPException
 
 from django.core.mail import EmailMessage
 from django.db import Error, close_old_connections, connection
-from django.db.models import Case, F, When
+from django.db.models import Case, F, Q, When
 from django.db.models.functions import Now
 
 from leaderboard.models import OutboxMessage
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 2.0  # between two rounds
 ROUND_SECONDS = 30.0  # after which a round leaves the rest to the next one
+KEPT_FOR = timedelta(days=90)  # after a message was sent or given up
 
 
 class NotTaken(Exception):
@@ -106,6 +107,12 @@ def attempt(message: OutboxMessage, sender: Sender) -> bool:
     else:
         messages.update(**{"given_up_at" if problem else "sent_at": Now()}, error=problem[:200])
     return was_sent
+
+
+def forget_old_messages() -> None:
+    """Delete what was sent, or given up, so long ago that nobody asks any more whether it was."""
+    end = from_now(-KEPT_FOR.total_seconds())
+    OutboxMessage.objects.filter(Q(sent_at__lt=end) | Q(given_up_at__lt=end)).delete()
 
 
 def keep_sending(senders: Iterable[Sender]) -> None:

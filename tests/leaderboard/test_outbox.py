@@ -8,6 +8,7 @@ from django.core import mail
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from leaderboard import tasks
 from leaderboard.models import Incident, OutboxMessage, Submission
 from leaderboard.models.clock import database_now, from_now
 from leaderboard.operations.alerts import ALERTS
@@ -88,6 +89,17 @@ def test_what_nobody_takes_is_given_up_and_stays_only_where_it_holds_no_secret(m
     ends = OutboxMessage.objects.values_list("kind", "sent_at", "error")
     assert list(ends) == [(kind, None, "the mail server: ConnectionRefusedError") for kind in ("news", "alert")]
     assert not OutboxMessage.objects.filter(given_up_at=None).exists()
+
+
+def test_the_watch_forgets_what_left_long_ago_and_nothing_that_waits(messages):
+    long_ago = from_now(-91 * 86400)
+    OutboxMessage.objects.update(created_at=long_ago)
+    OutboxMessage.objects.filter(kind="news").update(sent_at=long_ago)
+    OutboxMessage.objects.filter(kind="alert").update(given_up_at=long_ago)
+    OutboxMessage.objects.filter(kind="letter").update(sent_at=from_now(-89 * 86400))
+    tasks.watch()
+    assert set(OutboxMessage.objects.values_list("kind", flat=True)) == {"letter", "reset"}
+    assert Incident.objects.filter(messages=None).exists(), "incidents stay: some are told once only"
 
 
 def test_a_message_whose_last_sender_died_is_not_tried_once_more(messages):
