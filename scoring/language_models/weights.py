@@ -67,8 +67,6 @@ def choose_weights(folder: Path, name: str, files: Collection[str]) -> tuple[str
     """
     if WHOLE in files:
         return (WHOLE,)
-    if INDEX not in files:
-        raise ModelRefused(f"{name} has neither {WHOLE} nor {INDEX}: save it with save_pretrained, and try again")
     return tuple(sorted(set(read_index(folder, name, files).values())))
 
 

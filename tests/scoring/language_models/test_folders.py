@@ -122,6 +122,12 @@ def test_a_folder_without_weights_is_refused(gpt2):
         resolve(str(gpt2))
 
 
+def test_a_folder_of_weights_under_another_name_is_refused(gpt2):
+    (gpt2 / "model.safetensors").rename(gpt2 / "adapter.safetensors")
+    with pytest.raises(ModelRefused, match=r"has neither model\.safetensors nor model\.safetensors\.index\.json"):
+        resolve(str(gpt2))
+
+
 def test_a_model_that_needs_code_of_its_own_is_refused(gpt2):
     change_config(gpt2, auto_map={"AutoModelForCausalLM": "modeling.Model"})
     with pytest.raises(ModelRefused, match="auto_map"):
