@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from scoring.language_models import HubUnavailable, ModelRefused, hub_client, resolve_hub
+from scoring.language_models import HubUnavailable, ModelRefused, downloads, hub_client, resolve_hub
 from scoring.language_models.downloads import IN_USE, cache_folder, commit_folder
 from scoring.language_models.fetching import fetch_apart
 from scoring.language_models.hub import fetch, find_fetched
@@ -112,6 +112,20 @@ def test_what_is_looked_up_counts_as_used(hub, gpt2):
     assert find_fetched(ID, pin_result.revision) == folder
     assert time.time() - folder.stat().st_mtime < IN_USE
     assert find_fetched(ID, "0" * 40) is None
+    age(folder, IN_USE + 10)
+    fetched(hub, pin_result)  # of which everything is there
+    assert time.time() - folder.stat().st_mtime < IN_USE
+
+
+def test_a_file_may_take_the_longer_the_larger_it_is(hub, gpt2, monkeypatch):
+    hub.add(ID, gpt2)
+    pin_result = find(hub)
+    monkeypatch.setattr(downloads, "PATIENCE", 0.0)
+    monkeypatch.setattr(downloads, "SLOWEST", 1e12)  # bytes a second
+    with pytest.raises(HubUnavailable, match="too slowly"):
+        fetched(hub, pin_result)
+    monkeypatch.setattr(downloads, "SLOWEST", 1.0)
+    assert (fetched(hub, pin_result) / "model.safetensors").is_file()
 
 
 def test_files_damaged_in_the_cache_are_fetched_again(hub, gpt2):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import scoring.language_models.hub as hub_module
-from scoring.language_models import HubUnavailable, ModelRefused, load, resolve
+from scoring.language_models import HubUnavailable, ModelRefused, hub_client, load, resolve
 from scoring.language_models.resolving import describe_here
 from tests.scoring.language_models import tiny
 from tests.standin_hub import OUTSIDER, TOKEN
@@ -243,6 +243,13 @@ def test_a_slow_hub_is_a_passing_fault(hub, gpt2, monkeypatch):
     hub.add(ID, gpt2)
     hub.delay = 0.5
     with pytest.raises(HubUnavailable, match="did not answer"):
+        find(hub)
+
+
+def test_a_hub_whose_answers_are_too_long_is_a_passing_fault(hub, gpt2, monkeypatch):
+    monkeypatch.setattr(hub_client, "MOST_METADATA_BYTES", 100)
+    hub.add(ID, gpt2)
+    with pytest.raises(HubUnavailable, match="answers with more than 100 bytes of metadata"):
         find(hub)
 
 
