@@ -150,7 +150,7 @@ def write_own(path):
             writer.writeheader()
             writer.writerows(ROWS)
     elif path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+        path.write_text("".join(json.dumps(row) + "\n\n" for row in ROWS))
     else:
         pq.write_table(pa.Table.from_pylist(ROWS), path)
 

@@ -351,6 +351,11 @@ def test_a_converted_checkpoint_is_the_scorer_that_the_packages_class_makes_of_t
     np.testing.assert_array_equal(scorer.score(TEXTS).values, before.score(TEXTS).values)
 
 
+def test_a_checkpoint_is_converted_with_the_configuration_beside_it_whatever_model_it_names(tmp_path):
+    checkpoint = save_detoxify(tmp_path, bert(outputs=16), "nobody/nothing")
+    assert (convert(*checkpoint, tmp_path / "there") / "model.safetensors").is_file()
+
+
 def test_no_pickle_is_read_once_a_checkpoint_is_converted(checkpoint, tmp_path, monkeypatch):
     folder = convert(*checkpoint, tmp_path)
     assert sorted(path.suffix for path in folder.iterdir()) == [".json"] * 4 + [".safetensors"]

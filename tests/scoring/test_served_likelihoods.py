@@ -73,7 +73,10 @@ def compared_with_weights(stage):
 @pytest.mark.parametrize("form", [VLLM, ECHO])
 def test_the_way_is_found_by_asking_and_the_tokens_are_those_of_the_engine(stage, form):
     stand_in(stage, ModelServer(form))
-    assert find_way(at(stage)) == LikelihoodWay(Way(form), leads=False)
+    server = at(stage)
+    assert find_way(server) == LikelihoodWay(Way(form), leads=False)
+    answers = server_likelihoods(server, find_way(server), TEXTS, SETTINGS)
+    assert [answer.likelihood.windows for answer in answers] == [1] * len(TEXTS)
     for ours, theirs in zip(by_server(stage, TEXTS), in_process(TEXTS), strict=True):
         assert ours.dtype == np.float32
         assert np.allclose(ours, theirs, atol=1e-4)
