@@ -204,6 +204,10 @@ def test_bytes_are_hashed_once_a_host(storage, use_host, monkeypatch):
         read(artefact)
         artefacts.verify_stored(artefact)
     assert len(hashed) == 2
+    use_host("fourth")
+    for _ in range(2):
+        artefacts.verify_stored(artefact)
+    assert len(hashed) == 3
 
 
 def test_a_damaged_copy_is_no_copy_and_goes(settings, tmp_path):

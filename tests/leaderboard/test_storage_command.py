@@ -82,6 +82,12 @@ def test_an_interrupted_check_goes_on_and_forgets_nothing(storage):
     assert stored_files.compare_files(lambda *_: None).read == 4
 
 
+def test_a_check_ends_though_another_one_ended_meanwhile(storage):
+    keep_file("checked twice")
+    comparison = stored_files.compare_files(lambda *_: stored_files.compare_files(lambda *_: None))
+    assert (comparison.read, comparison.missing) == (1, [])
+
+
 @pytest.mark.slow
 def test_an_interrupted_check_can_be_begun_anew(storage):
     for number in range(4):

@@ -182,6 +182,13 @@ def test_all_files_are_read_within_a_week(scoring, path_of):
     assert list(scrub.lost_files()) == [scoring.artefact]
 
 
+def test_a_file_that_is_deliberately_absent_is_not_looked_for(scoring, path_of, monkeypatch):
+    monkeypatch.setattr(scrub, "NIGHTS", 1)
+    path_of(scoring.artefact).unlink()
+    Artefact.objects.filter(pk=scoring.artefact.pk).update(state=Artefact.State.ABSENT)
+    assert scrub.scrub() == (Artefact.objects.count() - 1, 0)
+
+
 def test_a_night_ends_with_its_slice_and_the_next_goes_on(scoring, settings, monkeypatch):
     monkeypatch.setattr(scrub, "NIGHTS", 1)
     settings.SLICE_SECONDS = 1e-9
