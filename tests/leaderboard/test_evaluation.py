@@ -12,7 +12,7 @@ from scipy import stats
 
 from leaderboard.models import AuditEvent, AuditVerb, LanguageModel, Metric, Result, Run, Standing, Work
 from leaderboard.queries import likelihoods
-from leaderboard.services import artefacts, collect, evaluate, leases, score
+from leaderboard.services import artefacts, cages, collect, evaluate, leases, score
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.language_models import add_model
 from leaderboard.services.shards import Shards
@@ -309,6 +309,13 @@ def test_a_passing_fault_is_tried_again_later_and_given_up_after_the_last_attemp
     request_evaluation(models[CAUSAL], metric)
     run.refresh_from_db()
     assert (run.state, run.reason) == (Work.State.QUEUED, "")
+
+
+def test_a_run_has_what_is_left_of_the_time_that_it_may_take(settings):
+    settings.RUN_SECONDS = 100.0
+    assert cages.limits_of_run(30.0).seconds == 70.0
+    with pytest.raises(leases.OutOfTime, match="it took 100 s, and RUN_SECONDS = 100 is what a run may take"):
+        cages.limits_of_run(100.0)
 
 
 def test_a_set_that_is_not_here_is_refused_with_the_remedy(metric, models):

@@ -12,7 +12,7 @@ import pytest
 import sentry_sdk
 import structlog
 import torch
-from celery.signals import heartbeat_sent, worker_shutdown
+from celery.signals import beat_init, heartbeat_sent, worker_shutdown
 from django.core.exceptions import ImproperlyConfigured
 from django.core.files.storage import default_storage
 from django.db import DatabaseError, connection
@@ -390,6 +390,13 @@ def test_a_worker_refuses_to_fork_its_beat():
     worker_with_beat = subprocess.run(command, capture_output=True, text=True, check=False)
     assert worker_with_beat.returncode == 1
     assert "start beat as a process of its own, by `celery --app leaderboard beat`" in worker_with_beat.stderr
+
+
+def test_beat_sweeps_looks_for_incidents_and_sends_messages(monkeypatch):
+    works = []
+    monkeypatch.setattr(worker, "start_thread", lambda _name, work, *_options: works.append(work))
+    beat_init.send(sender=None)
+    assert works == [worker.keep_sweeping, worker.keep_looking, worker.keep_sending]
 
 
 # Sentry
