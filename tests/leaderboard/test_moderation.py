@@ -138,6 +138,17 @@ def test_what_was_returned_is_changed_and_sent_again_and_decided_upon_again(wait
         send_again(waiting, values, waiting.submitter)
 
 
+def test_what_is_sent_again_asks_for_the_metrics_that_are_chosen_then(waiting, metric, grace):
+    metric.pk, metric.slug = None, "another"
+    metric.save(force_insert=True)
+    decide(waiting, "return", "Choose what it is for.", grace)
+    send_again(waiting, {"name": "Entrant 1", "licence": "mit", "metrics": ["another"]}, waiting.submitter)
+    waiting.refresh_from_db()
+    assert waiting.payload["metrics"] == ["another"]
+    detail = AuditEvent.objects.get(verb="send submission again").detail
+    assert (detail["before"]["metrics"], detail["after"]["metrics"]) == ([SLUG], ["another"])
+
+
 def test_a_reason_has_2000_characters_at_most(waiting, grace):
     with pytest.raises(Refused, match="it has 2001 characters; use 2000 at most"):
         decide(waiting, "reject", "r" * 2001, grace)

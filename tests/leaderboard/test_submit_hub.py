@@ -544,6 +544,7 @@ def test_by_token_one_submits_and_sees_ones_own(stage, django_assert_max_num_que
     assert (made["state"], made["hub_id"], made["revision"]) == ("accepted", ID, stage.commit)
     assert made["metrics"] == [{"metric": METRIC, "state": "queued", "done": 0, "total": 0, "reason": ""}]
     assert made["url"] == f"http://testserver/submissions/{made['id']}/"
+    assert made["model_url"] == f"http://testserver{LanguageModel.objects.get().get_absolute_url()}"
     assert answer["Location"].endswith(f"/api/v1/submissions/{made['id']}")
     assert ask(hers, f"/{made['id']}").json() == made
     assert ask(his, f"/{made['id']}").status_code == 404
