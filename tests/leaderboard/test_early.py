@@ -158,6 +158,19 @@ def test_a_page_in_memory_goes_with_the_state_that_it_shows(monkeypatch):
     assert ask(path)[1]["ETag"] != first[1]["ETag"]
 
 
+def test_a_page_in_memory_that_shows_work_under_way_goes_with_that_and_others_stay(monkeypatch):
+    monkeypatch.setattr(page_store, "ready_pages", StateMemo(9))
+    moving, lasting = "/rankings/?metric=safety-starter", "/about/"
+    for path in (moving, lasting):
+        ask(path)
+        ask(path, answer_early(fail))
+    shared = shared_stamp.stamp_file(os.getpid())
+    shared.write(time.monotonic(), shared.read()[1]._replace(moving="0" * 16))
+    assert ask(lasting, answer_early(fail))[0] == 200
+    with pytest.raises(pytest.fail.Exception, match="came to Django"):
+        ask(moving, answer_early(fail))
+
+
 def test_one_request_looks_at_the_state_and_the_others_are_answered_meanwhile(settings):
     ask("/about/")
     shared = shared_stamp.stamp_file(os.getpid())

@@ -42,6 +42,10 @@ def test_every_latex_row_has_one_separator_and_no_bare_special_character(table):
         assert not set(plain) & set("\\%$#_{}~^<>|")
 
 
+def test_latex_has_signs_that_its_own_fonts_lack():
+    assert latex("\u22120.5 \u2013 0.5 \u2248 \N{SUBSCRIPT ZERO}") == r"$-$0.5 -- 0.5 $\approx$ $_0$"
+
+
 def test_a_latex_row_is_no_argument_of_what_ends_the_one_before():
     rows = [["[x] one", "1"], ["*two", "2"], ["three", "3"]]
     lines = as_latex([LatexTable("A title", "tab:one", COLUMNS, rows, "A note.")]).splitlines()

@@ -2,6 +2,7 @@
 
 import re
 
+import pyarrow as pa
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -9,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from leaderboard.models import EvaluationSet, LanguageModel
 from leaderboard.services import artefacts
 from leaderboard.services.publish import publish_standings
+from scoring.artefacts import SCHEMAS
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.living import lost
 from tests.leaderboard.stored import metric_of, runs_on, score_all, true_scores, version_of
@@ -104,6 +106,16 @@ def test_finish_and_place_are_said_and_texts_are_escaped(client, scored):
     assert "place 1 of 36" in head
     assert "ended by the model" in head
     assert "4 tokens" in head
+
+
+def test_what_was_done_to_an_answer_of_a_chat_is_said(client, scored):
+    rows = artefacts.load(scored.run.artefact).to_pylist()
+    changes = {"refused": True, "reasoned": True, "echoed": True}
+    answers = pa.Table.from_pylist([row | changes for row in rows], SCHEMAS["answers"])
+    scored.run.artefact = artefacts.store(answers, "answers")
+    scored.run.save()
+    head = said(page(client, f"{ADDRESS}?show=yes"))
+    assert "a refusal; its reasoning is left out; the prompt that it repeated is left out" in head
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Run, Standing
 from leaderboard.queries.scenarios import compare_scenarios, detoxification_methods, restrict_side, scenario_slices
 from leaderboard.rankings.changes import BoardEntry, Side
-from leaderboard.rankings.versions import with_versions
+from leaderboard.rankings.versions import NoRanking, with_versions
 from leaderboard.services import artefacts
 from scoring.artefacts import SCORE
 from scoring.metrics.formulas import MEASURES
@@ -148,6 +148,11 @@ def test_what_does_not_exist_is_a_404_and_a_metric_without_scenarios_says_so(cli
     assert "has no scenarios to export" in refusal.content.decode()
     assert "This measure has no scenarios" in client.get("/metrics/safety-toxigen/scenarios/").content.decode()
     assert client.post(PAGE).status_code == 405
+
+
+def test_a_slice_that_a_scenario_does_not_rank_is_refused_by_name(helm):
+    with pytest.raises(NoRanking, match="does not rank calm by toxic_fraction_unique in every scenario"):
+        compare_scenarios(helm, "toxic_fraction_unique", "calm")
 
 
 def test_a_hidden_model_is_on_no_scenario(helm):
