@@ -393,7 +393,7 @@ def test_two_hosts_that_disagree_open_nothing_and_the_drifting_one_gets_no_work(
     assert MetricVersion.objects.filter(metric=living).count() == 1
     assert "beta does not see" in abilities.recent_problem(Worker.objects.get(name="default@alpha"), STANDIN)
     assert abilities.recent_problem(Worker.objects.get(name="default@beta"), STANDIN) == ""
-    assert AuditEvent.objects.filter(verb="find disagreement").count() == 1
+    assert AuditEvent.objects.get(verb="find disagreement").detail["check"] == check.pk
     incidents = Incident.objects.filter(key=f"disagree:{SLUG}:alpha", resolved_at=None)
     look()
     assert "Compare the two hosts" in incidents.get().summary

@@ -77,7 +77,9 @@ def test_three_slices_are_enough_for_a_chart_and_two_are_not(client, board):
     for name, has_chart in (("latino", True), ("muslim", False)):
         Standing.objects.filter(slice=name).delete()
         Result.objects.filter(slice=name).delete()
-        assert ("Safety on the starter set: likelihood auc" in said(read_card(client, CAUSAL))) is has_chart
+        text = said(read_card(client, CAUSAL))
+        assert ("Safety on the starter set: likelihood auc" in text) is has_chart
+        assert ("Bars are 95% intervals." in text) is has_chart
 
 
 def test_published_figures_have_their_source_and_what_is_ours_is_marked(client, board):

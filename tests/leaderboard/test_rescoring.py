@@ -33,6 +33,7 @@ from leaderboard.services import artefacts, publish, rescore, scorers
 from leaderboard.services.artefacts import ArtefactLost
 from leaderboard.services.checks import perform, request_check
 from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.failures import redact
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import (
     CostEstimate,
@@ -360,6 +361,8 @@ def test_an_entry_that_is_left_behind_shows_its_newest_published_numbers(board, 
         drain()
     entry = OutdatedEntry.objects.get()
     assert (entry.metric_version.number, entry.last_scoring) == (3, scoring)
+    failed_scoring = Scoring.objects.get(model=scoring.model, metric_version=entry.metric_version)
+    assert entry.reason == redact(failed_scoring.reason) != ""
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Served models with likelihoods, verified when they are entered, and services that are watched as scorers are."""
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
@@ -240,6 +241,13 @@ def test_a_service_that_is_away_has_no_verdict_and_is_asked_again(served, stage)
     assert check(served).verdict == ServiceCheck.Verdict.STABLE
 
 
+def test_who_enters_a_served_model_again_changes_nothing_and_the_first_time_is_on_record(stage, served):
+    event = AuditEvent.objects.get(verb="add model")
+    assert (event.subject, event.detail) == (f"model {served.slug}", {"source": "server", "revision": "r1"})
+    enter(stage)
+    assert AuditEvent.objects.get(verb="add model") == event
+
+
 def test_checks_are_due_by_the_schedule(served, monkeypatch, django_capture_on_commit_callbacks):
     messages: list[ServiceCheck] = []
     monkeypatch.setattr(service_checks, "enqueue", messages.append)
@@ -258,6 +266,10 @@ def test_an_operator_checks_all_services_now(served, server):
     out = StringIO()
     call_command("check_services", stdout=out)
     assert "small-one: stable. 24 openings are answered as before" in out.getvalue()
+    out = StringIO()
+    call_command("check_services", "small-one", "--json", stdout=out)
+    (answer,) = json.loads(out.getvalue())["checks"]
+    assert (answer["model"], answer["verdict"], answer["state"]) == ("small-one", "stable", "done")
     server.changed_texts = set(OPENINGS)
     out = StringIO()
     call_command("check_services", "small-one", stdout=out)
