@@ -5,6 +5,7 @@ import platform
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,7 +193,8 @@ def test_a_host_that_lacks_protections_is_told_which_and_runs_nothing_where_they
     try:
         with open_cage(CageLimits()) as cage:
             lacking = {one.name for one in missing_protections(cage.protections)}
-        assert {"network", "sockets", "reading"} <= lacking
+        assert {"network", "sockets", "reading", "writing"} <= lacking
+        assert not list(Path(tempfile.gettempdir()).glob("probe-*")), "what was tried leaves nothing"
         with (
             pytest.raises(CageUnavailable, match=r"no network .* lacks protections that CAGE=required asks for"),
             open_cage(CageLimits(), strict=True),
