@@ -86,7 +86,12 @@ def pin(
     patience = patience or HUB_TIMEOUT
     client = HubClient(endpoint, token, patience)
     with client.client, _named_faults(ref, revision, endpoint, token):
-        repository = _read_repository(client, ref, revision)
+        try:
+            repository = _read_repository(client, ref, revision)
+        except RevisionNotFoundError:
+            if not private_too:  # that it lacks a revision would tell that there is one
+                _refuse_private(_read_repository(client, ref, None), ref, endpoint)
+            raise
         if not private_too:
             _refuse_private(repository, ref, endpoint)
         if repository.gated and not token:

@@ -131,6 +131,11 @@ BAD = {
     "private to the board's account": Bad(
         "or it is private", arrange=lambda s: (s.spoil(private=True), setattr(s.settings, "HUB_TOKEN", TOKEN))
     ),
+    "private to the board's account, at no revision": Bad(
+        "or it is private",
+        values={"revision": "v9"},
+        arrange=lambda s: (s.spoil(private=True), setattr(s.settings, "HUB_TOKEN", TOKEN)),
+    ),
     "gated": Bad("is gated: its owner decides", arrange=lambda s: s.spoil(gated=True)),
     "gated for the board's account": Bad(
         "account of its own", arrange=lambda s: (s.spoil(gated=True), setattr(s.settings, "HUB_TOKEN", "hf_outsider"))
