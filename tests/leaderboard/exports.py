@@ -23,6 +23,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.succession import perform, request_succession
 from scoring.artefacts import SCORE
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
+from tests.leaderboard.test_completeness import stored_fields
 from tests.leaderboard.test_corrected import RATES, calibrate, card
 from tests.leaderboard.test_record import PLAIN, STEEPER
 from tests.leaderboard.test_scenarios import prompt_table
@@ -47,7 +48,7 @@ class Source:
         if is_dataclass(self.table):
             return {one.name for one in fields(self.table)}
         if issubclass(self.table, Model):
-            return {one.name for one in self.table._meta.concrete_fields}
+            return stored_fields(self.table)
         return set(self.table._fields)
 
     @property

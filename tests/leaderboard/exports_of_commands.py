@@ -87,7 +87,10 @@ EXPORTS = (
             Source(
                 Submission,
                 {"submitter": "user", "created_at": "sent", "ended_at": "ended"},
-                dict.fromkeys(("upload", "artefact"), "the submitter's file, and what became of it"),
+                {
+                    **dict.fromkeys(("upload", "artefact"), "the submitter's file, and what became of it"),
+                    "scorings": "its page says how far each is",
+                },
             ),
         ),
         {"name"},

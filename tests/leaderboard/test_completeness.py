@@ -82,6 +82,7 @@ NOT_IN_PACKAGES: dict[type, dict[str, str]] = {
 NOT_EXPORTED = {
     **dict.fromkeys(("Invitation", "ApiToken", "Preferences"), PRIVATE),
     **dict.fromkeys(("Submission", "SubmissionLine", "Reading"), "what people sent, theirs until it is ranked"),
+    "Submission_scorings": "which entries submissions led to",
     **dict.fromkeys(("Download", "Opening", "Replicate", "ScorerProbe"), "work that is under way"),
     **dict.fromkeys(
         ("Worker", "Release", "Pulse", "Incident", "OutboxMessage", "Backup", "StorageMark"), "how this board is run"
@@ -191,6 +192,7 @@ API = [
             "name_asked": "what a moderator decides upon; its page says that it waits",
             "upload": "the submitter's own file, until it was read",
             "artefact": "what became of the file; results of the model link to it",
+            "scorings": "`metrics`, with the state of each",
         },
     ),
 ]
@@ -271,9 +273,9 @@ READ_DETAIL = re.compile(r"detail\.(?!get\b)(\w+)|detail\.get\(\"(\w+)\"")
 MARKED_ON_IMPORT = {"by_operator"}  # a column of the package
 
 
-def concrete_fields(model: type) -> set[str]:
-    """The names of a model's columns, its own key left out."""
-    return {field.name for field in model._meta.concrete_fields}
+def stored_fields(model: type) -> set[str]:
+    """The names of a model's columns, and of its fields that a table of links holds."""
+    return {field.name for field in (*model._meta.concrete_fields, *model._meta.many_to_many)}
 
 
 def packaged_fields(table: PackageTable) -> set[str]:
@@ -283,7 +285,7 @@ def packaged_fields(table: PackageTable) -> set[str]:
 
 @pytest.mark.parametrize("table", TABLES, ids=[table.name for table in TABLES])
 def test_each_column_of_an_exported_model_is_in_the_package_or_has_a_reason(table):
-    fields = concrete_fields(table.model) - {"id"}
+    fields = stored_fields(table.model) - {"id"}
     exceptions = NOT_IN_PACKAGES.get(table.model, {})
     if issubclass(table.model, Work):
         exceptions = WORK_FIELDS | exceptions
@@ -292,14 +294,15 @@ def test_each_column_of_an_exported_model_is_in_the_package_or_has_a_reason(tabl
 
 
 def test_each_model_is_in_the_package_or_has_a_reason():
-    board_models = {model.__name__ for model in apps.get_app_config("leaderboard").get_models()}
+    every_model = apps.get_app_config("leaderboard").get_models(include_auto_created=True)
+    board_models = {model.__name__ for model in every_model}
     exported = {table.model.__name__ for table in TABLES}
     assert board_models - exported == set(NOT_EXPORTED)
 
 
 @pytest.mark.parametrize(("schema", "model", "exceptions"), API, ids=[schema.__name__ for schema, _, _ in API])
 def test_each_column_of_what_the_api_describes_is_a_field_there_or_has_a_reason(schema, model, exceptions):
-    fields = concrete_fields(model)
+    fields = stored_fields(model)
     named = set(schema.model_fields)
     assert fields - named <= set(exceptions), "add it to the schema, or say why not"
     assert not set(exceptions) & named, "these exceptions are fields of the schema"
@@ -337,11 +340,11 @@ def test_each_exported_model_is_described_by_the_api_or_has_a_reason():
 def test_each_column_of_what_is_ranked_is_in_the_file_of_a_ranking_or_has_a_reason(client, measured_board, model):
     answer = client.get(reverse("export", args=["csv"]), {"metric": measured_board.slug})
     columns = set(next(csv.reader(io.StringIO(answer.content.decode()))))
-    assert concrete_fields(model) - columns == set(NOT_IN_FILES[model]), "add it to rankings/exports.py, or say why not"
+    assert stored_fields(model) - columns == set(NOT_IN_FILES[model]), "add it to rankings/exports.py, or say why not"
 
 
 def test_each_column_of_a_model_is_on_its_card_or_has_a_reason():
-    assert concrete_fields(LanguageModel) - set(FIELDS) == set(NOT_ON_CARD), "add it to card/form.py, or say why not"
+    assert stored_fields(LanguageModel) - set(FIELDS) == set(NOT_ON_CARD), "add it to card/form.py, or say why not"
 
 
 @pytest.mark.django_db

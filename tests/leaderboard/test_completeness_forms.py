@@ -44,7 +44,7 @@ from scoring.language_models import Architecture, ResolvedModel
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.contributing import prompts, stage
 from tests.leaderboard.submitting import person
-from tests.leaderboard.test_completeness import KEYS, concrete_fields
+from tests.leaderboard.test_completeness import KEYS, stored_fields
 
 __all__ = ["prompts", "stage"]
 
@@ -117,7 +117,7 @@ def test_each_column_of_each_table_is_in_the_admin_or_has_a_reason():
     request = RequestFactory().get("/admin/")
     request.user = superuser()
     for model, options in admin.site._registry.items():
-        columns = {field.name for field in (*model._meta.concrete_fields, *model._meta.many_to_many)} - {"id"}
+        columns = stored_fields(model) - {"id"}
         hidden = columns - set(options.get_fields(request, model()))
         assert hidden == set(NOT_IN_ADMIN.get(model, {})), f"{model.__name__}: show them, or say why not"
 
@@ -128,7 +128,7 @@ def test_each_table_is_in_the_admin_or_has_a_reason():
 
 @pytest.mark.parametrize(("model", "decided", "others"), DECIDED, ids=[model.__name__ for model, _, _ in DECIDED])
 def test_each_column_that_people_decide_is_on_a_form_or_has_a_reason(model, decided, others):
-    columns = concrete_fields(model)
+    columns = stored_fields(model)
     assert decided <= columns
     assert columns - decided == set(others), "put it on a form, or say why not"
 
