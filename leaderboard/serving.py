@@ -4,13 +4,15 @@ import ctypes
 import os
 from typing import Any
 
+from environs import Env, validate
 from gunicorn.workers import gthread
 
 wsgi_app = "leaderboard.wsgi"
 worker_class = "leaderboard.serving.PatientWorker"
 # One import for all of them: what they do not write to is in memory once.
 preload_app = True
-workers = int(os.environ.get("WEB_PROCESSES", "2"))
+ONE_OR_MORE = validate.Range(min=1, error="{input}: set it to {min} or more")
+workers = Env().int("WEB_PROCESSES", 2, validate=ONE_OR_MORE)
 # Few make pages at a time (PAGE_MAKERS), some wait for one (PAGE_LINE): the rest answer what is ready meanwhile.
 threads = 16
 # Longer than a proxy keeps its idle connections, or it sends a request on one that closes at this moment.

@@ -3,6 +3,7 @@
 What leaderboard/settings.py makes of them is in tests/approved/settings.txt.
 """
 
+import ast
 import os
 import re
 import runpy
@@ -15,7 +16,9 @@ import pytest
 from django.conf import settings as board
 from environs import EnvError
 
+from scoring.scorers.services import ACCESS_SETTINGS, ADDRESSES, FREE
 from tests.approved_text import compare_with_approved
+from tests.leaderboard.reads import reads_of
 
 pytestmark = pytest.mark.either_database
 
@@ -26,6 +29,26 @@ READ_ELSEWHERE = {
     "WEB_PROCESSES": "gunicorn, by leaderboard/serving.py",
     **dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "boto3, which has no default either"),
     "HF_HOME": "huggingface_hub, whose default it is",
+}
+OF_THE_SYSTEM = "the system's own, passed on to a process that downloads"
+# What the code reads beside the settings and no operator sets, with the reason.
+NO_SETTINGS = {
+    "DJANGO_SETTINGS_MODULE": "where the settings are",
+    "OPENBLAS_NUM_THREADS": "the site sets it for its own processes",
+    "PLUMBLINE_CAGE_OF": "the board sets it for its own cages",
+    **dict.fromkeys(("ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"), "torch's own: other rates are measured with others"),
+    **dict.fromkeys(("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME"), OF_THE_SYSTEM),
+    **dict.fromkeys(("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"), OF_THE_SYSTEM),
+    **dict.fromkeys(("http_proxy", "https_proxy", "no_proxy"), OF_THE_SYSTEM),
+}
+# Where the environment as a whole is handed on, with the reason.
+HANDED_ON = {
+    "leaderboard/management/commands/demo_drift.py": "to the processes of another board",
+    "leaderboard/operations/backups/verifying.py": "to the commands that load a backup into a board of its own",
+    "scoring/cage/confinement.py": "a cage has its own HOME",
+    "scoring/cage/protections.py": "a cage has what is listed there alone",
+    "scoring/cage/supervisor.py": "to cages, which get what is listed there alone",
+    "scoring/scorer_commands.py": "to what reads how services are reached, whose names a test below has",
 }
 Values = dict[str, str]
 # A board in service as deploy/README.md sets one up, on two hosts.
@@ -125,6 +148,57 @@ def test_what_make_and_gunicorn_read_has_its_default_in_the_example(listed, monk
     monkeypatch.delenv("WEB_PROCESSES", raising=False)
     serving = runpy.run_path(str(ROOT / "leaderboard/serving.py"))
     assert str(serving["workers"]) == listed["WEB_PROCESSES"]
+
+
+def is_environment(node: ast.AST) -> bool:
+    """Whether it is the environment, as `os.environ`, `os.getenv` or `Env()`, or an import of such a name."""
+    match node:
+        case ast.Attribute(ast.Name("os"), "environ" | "environb" | "getenv") | ast.Call(ast.Name("Env")):
+            return True
+        case ast.ImportFrom("os" | "leaderboard.settings", aliases):
+            return not {alias.name for alias in aliases}.isdisjoint({"environ", "environb", "getenv", "env"})
+    return False
+
+
+def test_each_name_that_the_code_reads_beside_the_settings_is_in_the_example_or_has_a_reason(listed):
+    names, handing_on = set(), set()
+    for path in (ROOT / "manage.py", *ROOT.glob("leaderboard/**/*.py"), *ROOT.glob("scoring/**/*.py")):
+        place = str(path.relative_to(ROOT))
+        if place != "leaderboard/settings.py":
+            reads = list(reads_of(ast.parse(path.read_text(encoding="utf-8")), is_environment))
+            names |= set().union(*reads)
+            handing_on |= {place} if not all(reads) else set()
+    assert names - set(listed) == set(NO_SETTINGS), "put it into .env.example, or say why not"
+    assert handing_on == set(HANDED_ON), "read the names one by one, or say why not"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'os.environ["NEW"]',
+        'os.environ.get("NEW", "")',
+        'os.getenv("NEW")',
+        '"NEW" in os.environ',
+        'Env().int("NEW", 2)',
+        'NAME = "NEW"\nos.environ[NAME]',
+        'NAMES = (*("NEW",),)\n{name: os.environ[name] for name in NAMES}',
+    ],
+)
+def test_a_name_that_is_read_is_noticed_however_it_is_written(text):
+    assert list(reads_of(ast.parse(text), is_environment)) == [{"NEW"}]
+
+
+@pytest.mark.parametrize(
+    "text", ["read(os.environ)", "read(os.environ.get)", "def read(name): os.environ[name]", "from os import environ"]
+)
+def test_an_environment_that_is_handed_on_is_noticed(text):
+    assert list(reads_of(ast.parse(text), is_environment)) == [set()]
+
+
+def test_how_each_service_is_reached_is_in_the_example(listed):
+    free = {f"{prefix}_USD_PER_1000_TEXTS" for prefix in FREE}
+    names = {f"{prefix}_{name}" for prefix in ADDRESSES for name in ACCESS_SETTINGS}
+    assert names - set(listed) == free
 
 
 def describe_settings(values: dict[str, Any], folder: Path) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from django.conf import settings
+from environs import EnvError
 
 from leaderboard.models import Incident
 from tests.deployment import document
@@ -188,6 +189,13 @@ def test_web_processes_is_how_many_processes_serve_the_site(variable, workers, m
     if variable:
         monkeypatch.setenv("WEB_PROCESSES", variable)
     assert runpy.run_path(str(ROOT / "leaderboard" / "serving.py"))["workers"] == workers
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two"])
+def test_a_wrong_number_of_web_processes_is_refused_by_name(value, monkeypatch):
+    monkeypatch.setenv("WEB_PROCESSES", value)
+    with pytest.raises(EnvError, match='"WEB_PROCESSES" invalid'):
+        runpy.run_path(str(ROOT / "leaderboard" / "serving.py"))
 
 
 def test_the_table_of_alerts_has_every_kind_of_incident():
