@@ -10,9 +10,10 @@ def strings_of(node: ast.AST, tree: ast.Module) -> set[str]:
         return {part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
     sources: list[ast.AST] = []
     for part in ast.walk(tree):
-        match part:
-            case ast.comprehension(ast.Name(name), source) | ast.For(ast.Name(name), source) if name == node.id:
-                sources += [source] if isinstance(source, (ast.Name, ast.Tuple, ast.List)) else []
+        loops = [part] if isinstance(part, ast.For) else getattr(part, "generators", [])
+        if any(inner is node for inner in ast.walk(part) if loops):
+            sources += [loop.iter for loop in loops if getattr(loop.target, "id", "") == node.id]
+    sources = [source for source in sources if isinstance(source, (ast.Name, ast.Tuple, ast.List))]
     for line in tree.body:
         match line:
             case ast.Assign([ast.Name(name)], source) if name == node.id:

@@ -1,22 +1,26 @@
 """Every column is in Django's admin, and every column that people decide is on a form; or it has a reason."""
 
+import ast
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from allauth.account.models import EmailConfirmation
 from allauth.socialaccount.models import SocialApp, SocialToken
 from django.apps import apps
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.forms import BaseForm
 from django.test import RequestFactory
-from django.urls import reverse
+from django.urls import get_resolver, reverse
 
-from leaderboard.card.form import FIELDS
+from leaderboard.card.form import FIELDS, Card
 from leaderboard.management.commands.set_policy import Command as SetPolicy
 from leaderboard.models import (
     ApiToken,
@@ -29,20 +33,22 @@ from leaderboard.models import (
     Preferences,
     Submission,
 )
-from leaderboard.operations.admin import EvaluationSetAdmin, MetricAdmin, ModelIdentityAdmin
+from leaderboard.operations.admin import CardForm, EvaluationSetAdmin, MetricAdmin, ModelIdentityAdmin, RoleForm
 from leaderboard.operations.forms import NoteForm, PolicyForm, ReasonForm, SuccessorForm
+from leaderboard.people import forms as accounts
 from leaderboard.people.forms import InvitationForm, TokenForm
 from leaderboard.people.services.roles import set_role
 from leaderboard.services import cages, look_ups
 from leaderboard.services.policies import policy_in_force
 from leaderboard.submissions.forms.hub import HubForm
-from leaderboard.submissions.forms.outputs import OutputsForm, ToolForm
+from leaderboard.submissions.forms.outputs import ContributionForm, OutputsForm, ToolForm
 from leaderboard.submissions.intake import check_hub_model, check_log, check_outputs
 from leaderboard.submissions.queries.submissions import read_contents
 from scoring.contributed.tools import results_of
 from scoring.language_models import Architecture, ResolvedModel
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.contributing import prompts, stage
+from tests.leaderboard.reads import reads_of
 from tests.leaderboard.submitting import person
 from tests.leaderboard.test_completeness import KEYS, stored_fields
 
@@ -140,28 +146,91 @@ def test_the_form_and_the_command_have_each_field_of_a_policy(measured_board):
     assert policy | {"reason"} <= set(options)
 
 
-@pytest.mark.parametrize(
-    ("address", "arguments", "fields"),
-    [
-        ("drift_policy", ["safety-starter"], lambda metric: PolicyForm(metric).fields),
-        ("retire_scorer", ["safety-starter"], lambda _metric: ReasonForm.base_fields),
-        ("rescore", ["safety-starter"], lambda _metric: ReasonForm.base_fields),
-        ("steer_model", [CAUSAL, "withdraw"], lambda _metric: ReasonForm.base_fields),
-        ("steer_model", [CAUSAL, "hide"], lambda _metric: NoteForm.base_fields),
-        ("compare_successor", ["toxicity-profanity"], lambda _metric: SuccessorForm.base_fields),
-        ("invitations", [], lambda _metric: InvitationForm.base_fields),
-        ("tokens", [], lambda _metric: TokenForm.base_fields),
-    ],
-)
+ON_PAGES: list[tuple[str, list[str], type[BaseForm]]] = [
+    ("drift_policy", ["safety-starter"], PolicyForm),
+    ("retire_scorer", ["safety-starter"], ReasonForm),
+    ("rescore", ["safety-starter"], ReasonForm),
+    ("steer_model", [CAUSAL, "withdraw"], ReasonForm),
+    ("steer_model", [CAUSAL, "hide"], NoteForm),
+    ("compare_successor", ["toxicity-profanity"], SuccessorForm),
+    ("invitations", [], InvitationForm),
+    ("tokens", [], TokenForm),
+]
+
+
+@pytest.mark.parametrize(("address", "arguments", "form"), ON_PAGES)
 def test_each_field_of_a_form_of_operators_can_be_filled_in_on_its_page(
-    client, measured_board, address, arguments, fields
+    client, measured_board, address, arguments, form
 ):
     operator = person("opal")
     set_role(operator, "operator")
     client.force_login(operator)
     html = client.get(reverse(address, args=arguments)).content.decode()
     inputs = set(re.findall(r'<(?:input|select|textarea)\b[^>]*?\bname="([^"]+)"', html, re.S))
-    assert set(fields(measured_board)) <= inputs
+    fields = PolicyForm(measured_board).fields if form is PolicyForm else form.base_fields
+    assert set(fields) <= inputs
+
+
+BASE = "the base of other forms"
+BY_ADMIN = "the admin draws each of its fields"
+BY_LOOP = "its page draws each of its fields"
+# Forms that no test of this module fills in, with the reason.
+NOT_FILLED_IN: dict[type[BaseForm], str] = {
+    **dict.fromkeys((Card, ContributionForm), BASE),
+    **dict.fromkeys((CardForm, RoleForm), BY_ADMIN),
+    **dict.fromkeys((accounts.LogInForm, accounts.SignUpForm, accounts.SocialSignUpForm), BY_LOOP),
+    **dict.fromkeys((accounts.ResetPasswordForm, accounts.NewPasswordForm, accounts.SetPasswordForm), BY_LOOP),
+    **dict.fromkeys((accounts.ChangePasswordForm, accounts.ChangeEmailForm), BY_LOOP),
+}
+# What views read from what was sent without a form, and the template where it is filled in, by module.
+READ_WITHOUT_FORM = {
+    "operations/views/board.py": {
+        **dict.fromkeys(("reason", "scorer", "under_way"), "rescore.html"),
+        "confirmed": "operate/policy_change.html",
+    },
+    "operations/views/work.py": {"work": "operate/retry_all.html"},
+    "submissions/views/hub.py": {
+        **dict.fromkeys(("send", "interface", "offers_interfaces"), "submit/hub.html"),
+        "metrics": "submit/metric_choice.html",
+    },
+    "submissions/views/moderation.py": {"reason": "submissions/moderate.html"},
+    "submissions/views/outputs.py": {"metrics": "submit/asked.html"},
+    "submissions/views/submissions.py": {
+        "letters": "submissions/workspace.html",
+        "reason": "submissions/confirm.html",
+        "metrics": "submissions/edit.html",
+    },
+}
+
+
+def forms_below(form: type[BaseForm]) -> set[type[BaseForm]]:
+    """All forms that are made from this one."""
+    return {form, *(lower for child in form.__subclasses__() for lower in forms_below(child))}
+
+
+def test_each_form_is_filled_in_by_a_test_or_has_a_reason():
+    get_resolver().url_patterns  # noqa: B018 (imports the views, and the forms with them)
+    forms = {form for form in forms_below(BaseForm) if form.__module__.startswith("leaderboard.")}
+    filled_in = {HubForm, OutputsForm, ToolForm, *(form for _, _, form in ON_PAGES)}
+    assert forms - filled_in == set(NOT_FILLED_IN), "fill it in on its page, or say why not"
+
+
+def test_what_views_read_without_a_form_is_on_their_pages():
+    root = Path(settings.BASE_DIR)
+    names = {}
+    for path in root.glob("leaderboard/**/*.py"):
+        reads = reads_of(ast.parse(path.read_text(encoding="utf-8")), is_sent)
+        if module_names := set().union(*reads):
+            names[str(path.relative_to(root / "leaderboard"))] = module_names
+    assert names == {module: set(templates) for module, templates in READ_WITHOUT_FORM.items()}, "say where it is"
+    for templates in READ_WITHOUT_FORM.values():
+        for name, template in templates.items():
+            assert f'name="{name}"' in (root / "templates" / template).read_text(encoding="utf-8"), template
+
+
+def is_sent(node: ast.AST) -> bool:
+    """Whether an expression is what a browser sent, as in `request.POST`."""
+    return isinstance(node, ast.Attribute) and node.attr == "POST"
 
 
 CARD_VALUES = {name: f"Granite {name}" for name in FIELDS} | {"context": "4321", "release_date": "2026-11-02"}
