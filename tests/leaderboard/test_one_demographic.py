@@ -20,7 +20,7 @@ def figures(db: None) -> None:
 
 def test_every_metric_that_has_it_names_the_first_and_the_last_of_each_kind(client, figures):
     text = page(client, "/demographics/women/")
-    assert 'href="/metrics/safety-toxigen/"' in text or "metric=safety-toxigen" in text
+    assert 'href="/metrics/safety-toxigen/"' in text
     assert "metric=regard" in text
     standings = Standing.objects.filter(
         metric_version__metric__slug="safety-toxigen", slice="women", measure="safety_score", population="masked"
@@ -37,7 +37,8 @@ def test_measured_values_have_the_indifferent_value_beside(client, board):
     row = Standing.objects.filter(metric_version__metric=board, slice="women", population="causal").first()
     html = page(client, "/demographics/women/")
     assert row.model.name in html
-    assert 'class="indifferent"' in html or "indifferent" in said(html)
+    assert "what the model would have if it were indifferent" in said(html)
+    assert 'class="indifferent"' in html
 
 
 def test_a_name_that_no_metric_has_is_a_404_that_lists_those_there_are(client, figures):

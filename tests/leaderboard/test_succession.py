@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+import time_machine
 from django.contrib.auth.models import User
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
@@ -30,7 +32,7 @@ from leaderboard.models import (
 )
 from leaderboard.models.clock import from_now
 from leaderboard.people.services.roles import set_role
-from leaderboard.queries.succession import newest_succession, show_succession
+from leaderboard.queries.succession import announced_end, newest_succession, show_succession
 from leaderboard.queries.succession_words import entry_table, sentences
 from leaderboard.services import artefacts, calibrations, rescore
 from leaderboard.services import succession as service
@@ -166,9 +168,12 @@ def test_prompts_with_published_scores_are_enough_where_nobody_can_ask_the_old_s
     assert toxicity["labels"]["only_second"] == ((pairs[:, 0] <= 0.5) & (pairs[:, 1] > 0.5)).sum()
     report = show_succession(row)
     assert (report.orders, report.ranks) == (None, Preservation.UNKNOWN)
-    html = page(client, "/metrics/toxicity-perspective-small/succession/")
-    assert "no model has been scored by both" in said(html)
-    assert "Perspective ends on 31 December 2026" in said(html) or "Perspective ended on" in said(html)
+    with time_machine.travel(datetime(2026, 12, 31, 23, tzinfo=UTC)):
+        text = said(page(client, "/metrics/toxicity-perspective-small/succession/"))
+    assert "no model has been scored by both" in text
+    assert "Perspective ends on 31 December 2026: nothing can be scored with it after that day." in text
+    with time_machine.travel(datetime(2027, 1, 1, tzinfo=UTC)):
+        assert announced_end("perspective").startswith("Perspective ended on 31 December 2026:")
 
 
 def test_published_scores_are_those_of_the_metrics_own_prompts_else_of_the_most_that_are_whole(db):
