@@ -1,4 +1,4 @@
-"""A test that takes more than its share of the processor fails, unless it is marked as one that does."""
+"""A test that takes more than its share of processor time, or far too long, fails, unless it is marked as slow."""
 
 import time
 
@@ -40,8 +40,8 @@ def test_works_and_says_so():
 def run_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
     """Runs TESTS under a limit of half a second on a machine that is as many times slower as given."""
 
-    def run(slowness: float):
-        monkeypatch.setattr(limits, "MOST_SECONDS", 0.5)
+    def run(slowness: float, limit: str = "MOST_SECONDS"):
+        monkeypatch.setattr(limits, limit, 0.5)
         monkeypatch.setattr(limits, "measure_slowness", lambda _clock: slowness)
         pytester.makeini("[pytest]\nmarkers = slow: takes long")
         pytester.makepyfile(TESTS)
@@ -61,6 +61,14 @@ def test_only_an_unmarked_test_that_works_too_long_fails(run_tests):
 @pytest.mark.slow
 def test_a_slower_machine_gets_as_much_more_time(run_tests):
     run_tests(slowness=4.0).assert_outcomes(passed=5)
+
+
+@pytest.mark.slow
+def test_an_unmarked_test_that_waits_too_long_fails(run_tests):
+    run = run_tests(slowness=1.0, limit="MOST_SECONDS_BY_CLOCK")
+    run.assert_outcomes(passed=2, failed=3)
+    message = "took * s by the clock, more than 0.5: make it faster or mark it slow"
+    run.stdout.fnmatch_lines(["*_ test_waits _*", message])
 
 
 def test_no_machine_gets_less_time_than_the_limit():
