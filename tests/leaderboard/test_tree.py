@@ -1,5 +1,6 @@
 """The pictures of the code in CONTRIBUTING.md are the code."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -51,11 +52,29 @@ def read_floors() -> list[list[str]]:
     return [line.rpartition("─ ")[2].split() for line in lines if line.startswith(("    ┌─", "    ├─", "    └─"))]
 
 
-def test_the_floors_are_the_layers_that_are_checked():
+def read_layers() -> list[list[str]]:
+    """The modules and packages of each layer that is checked, from the top, without the name of the site."""
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
-    layers = [[name.removeprefix("leaderboard.") for name in layer.split(" | ")] for layer in contract["layers"]]
-    heights = {name: height for height, layer in enumerate(layers) for name in layer if "." not in name}
+    return [[name.removeprefix("leaderboard.") for name in re.split(r" [|:] ", layer)] for layer in contract["layers"]]
+
+
+def test_the_floors_are_the_layers_that_are_checked():
+    heights = {name: height for height, layer in enumerate(read_layers()) for name in layer if "." not in name}
     floors = read_floors()
-    assert sorted(name for floor in floors for name in floor) == sorted(heights)
+    drawn_names = {name for floor in floors for name in floor}
+    packages = {name for name in heights if (ROOT / "leaderboard" / name).is_dir()}
+    assert packages <= drawn_names <= set(heights)
     drawn = [heights[name] for floor in floors for name in sorted(floor, key=heights.__getitem__)]
     assert drawn == sorted(drawn)
+
+
+def test_each_module_stands_in_a_layer():
+    layers = {name for layer in read_layers() for name in layer}
+    paths = [path.relative_to(ROOT / "leaderboard") for path in (ROOT / "leaderboard").rglob("*.py")]
+    modules = [
+        path.with_suffix("").parts for path in paths if path.name != "__init__.py" and path.parts[0] != "migrations"
+    ]
+    layers_of = {parts: {".".join(parts[: count + 1]) for count in range(len(parts))} & layers for parts in modules}
+    assert [".".join(parts) for parts, own in layers_of.items() if not own] == [], (
+        "put it into a layer in pyproject.toml"
+    )
