@@ -230,19 +230,42 @@ def test_an_error_of_a_maker_is_the_error_of_whoever_asked(settings):
     assert keeping.line()._free_seats == 2
 
 
-@pytest.mark.slow
-def test_waiting_ends_when_the_rest_of_the_time_is_twice_what_such_a_page_took_of_late():
+class Clock:
+    """A clock that only waiting moves on."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> bool:
+        """Of a turn that never comes."""
+        self.now += seconds
+        return False
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    """The clock of the line, which waits by it for turns that never come."""
+    clock = Clock()
+    monkeypatch.setattr(line, "time", clock)
+    monkeypatch.setattr(line, "threading", SimpleNamespace(Lock=threading.Lock, Event=lambda: clock))
+    return clock
+
+
+def test_waiting_ends_when_the_rest_of_the_time_is_twice_what_such_a_page_took_of_late(clock):
     queue, request = WaitingLine(1, 1), RequestFactory().get("/")
     with queue.take_turn(request, "slow", 0):
-        time.sleep(0.3)
+        clock.now += 0.3
     with queue.take_turn(request, "quick", 0):
         pass
     with queue.take_turn(request, "quick", 0):
-        for view, limits in {"slow": (0.0, 0.55), "quick": (0.8, SOON)}.items():
-            began = time.monotonic()
+        for view, seconds in {"slow": 0.4, "quick": 1.0}.items():
+            began = clock.now
             with pytest.raises(BoardBusy), queue.take_turn(request, view, began + 1):
                 pass
-            assert limits[0] <= time.monotonic() - began <= limits[1]
+            assert clock.now - began == pytest.approx(seconds)
 
 
 def test_who_waited_for_a_maker_that_gave_up_makes_the_page_only_while_there_is_time():
@@ -263,22 +286,21 @@ def test_who_waited_for_a_maker_that_gave_up_makes_the_page_only_while_there_is_
         assert is_maker
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "others"), [("RECENT_PAGES", 2, (0, 0)), ("RECENT_SECONDS", 0, ()), ("RECENT_PAGES", 3, (0, 0))]
 )
-def test_a_slow_page_is_forgotten_after_others_of_its_view_and_after_some_time(monkeypatch, name, value, others):
+def test_a_slow_page_is_forgotten_after_others_of_its_view_and_after_some_time(monkeypatch, clock, name, value, others):
     monkeypatch.setattr(line, name, value)
     monkeypatch.setattr(line, "FIRST_SECONDS", 0)
     queue, request = WaitingLine(1, 1), RequestFactory().get("/")
     for seconds in (0.3, *others):
         with queue.take_turn(request, "page", 0):
-            time.sleep(seconds)
+            clock.now += seconds
     with queue.take_turn(request, "page", 0):
-        began = time.monotonic()
+        began = clock.now
         with pytest.raises(BoardBusy), queue.take_turn(request, "page", began + 0.3):
             pass
-        assert time.monotonic() - began >= 0.2
+        assert clock.now - began == pytest.approx(0.3)
 
 
 def test_in_a_full_line_the_last_page_is_better_than_none_and_says_of_which_state_it_is(settings):
