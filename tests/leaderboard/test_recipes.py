@@ -25,7 +25,7 @@ KEPT_OUT = shutil.ignore_patterns(
 )
 FIRST = ("makemigrations", "migrate", "seed")  # these come once for all changes, in this order
 OF_TESTS = ("PYTEST", "DJANGO", "PLUMBLINE", "DATABASE_URL", "BROKER_URL", "CACHE_URL", "COV")
-LINTERS = (  # all of `make lint` but the types, whose check takes a minute
+LINTERS = (  # of `make lint`, but for the types, the migrations, the workflows and what is pinned
     *("ruff check .", "ruff format --check .", "lint-imports", "python tests/names.py leaderboard scoring"),
     *("djlint templates --lint --quiet", "python -W error manage.py check --fail-level WARNING"),
 )
