@@ -1,20 +1,32 @@
 """The files of deploy/: which process is given which secret, and whether document, units and containers agree."""
 
+import json
 import re
 import runpy
 import shlex
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
 from environs import EnvError
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
-from leaderboard.models import Incident
+from leaderboard import tasks
+from leaderboard.models import Backup, ControlCheck, ControlSet, Incident, Worker
+from leaderboard.operations.alerts import incidents
+from leaderboard.services import artefacts
 from tests.deployment import document
+from tests.leaderboard.stored import metric_of, version_of
 from tests.pins import read_lock
 
 ROOT = Path(settings.BASE_DIR)
@@ -202,3 +214,87 @@ def test_the_table_of_alerts_has_every_kind_of_incident():
     table = (DEPLOY / "README.md").read_text().split("| kind | what it means | what to do |")[1].split("\n\n")[0]
     first_cells = "".join(line.split("|")[1] for line in table.splitlines()[2:])
     assert sorted(re.findall(r"`(\w+)`", first_cells)) == sorted(Incident.Kind.values)
+
+
+# What is watched: alert rules of Prometheus, and a dashboard of Grafana
+
+ALERT_RULES = DEPLOY / "prometheus" / "alerts.yml"
+SELECTOR = re.compile(r"\b(plumbline_\w+)(?:\{([^}]*)\})?")
+MATCHER = re.compile(r'(\w+)(=~|=)"([^"]*)"')
+LABELS_OF_A_LEGEND = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
+
+
+def read_alerts() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load(ALERT_RULES.read_text())["groups"]
+    return group["rules"]
+
+
+def list_expressions() -> Iterator[tuple[str, str]]:
+    """Each expression that the rules and the dashboard ask, and the words beside it that name labels."""
+    for rule in read_alerts():
+        yield rule["expr"], rule["annotations"]["summary"].replace("{{ $value }}", "")
+    for panel in json.loads((DEPLOY / "grafana" / "plumbline.json").read_text())["panels"]:
+        for target in panel["targets"]:
+            yield target["expr"], target["legendFormat"]
+
+
+@pytest.fixture
+def samples(db: None, client: Client) -> list[Sample]:
+    """What /metrics gives on a board on which everything that it measures has happened once."""
+    artefacts.mark_storage()
+    metric = metric_of("rude", "profanity")
+    kept = metric.protocol.evaluation_set.artefact
+    control = ControlSet.objects.create(
+        metric_version=version_of(metric, "first"), items=kept, reference=kept, fingerprint="0" * 64
+    )
+    ControlCheck.objects.create(
+        metric=metric,
+        control_set=control,
+        artefact=kept,
+        trigger=ControlCheck.Trigger.SCHEDULE,
+        state=ControlCheck.State.DONE,
+        verdict=ControlCheck.Verdict.STABLE,
+        finished_at=timezone.now(),
+    )
+    now = timezone.now()
+    Worker.objects.create(name="gpu@one", host="one", started_at=now, beat_at=now, disk_free=10**10, queues=["gpu"])
+    tasks.sweep()
+    incidents.look_once(incidents.DatabaseWatch())
+    Backup.objects.create(name="one", target="/mnt/backups", begun_at=now, finished_at=now)
+    client.get(reverse("healthz"))
+    text = client.get(reverse("prometheus")).content.decode()
+    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+
+@pytest.mark.slow
+def test_alert_rules_and_the_dashboard_ask_for_metrics_and_labels_that_the_board_gives(samples: list[Sample]):
+    labels = {sample.name: set(sample.labels) for sample in samples}
+    values = {(sample.name, *pair) for sample in samples for pair in sample.labels.items()}
+    for expression, words in list_expressions():
+        selectors = SELECTOR.findall(expression)
+        assert {name for name, _ in selectors} <= labels.keys(), expression
+        assert selectors or "up{" in expression
+        for name, matchers in selectors:
+            for label, operator, value in MATCHER.findall(matchers):
+                wanted_values = value.split("|") if operator == "=~" else [value]
+                assert {(name, label, wanted) for wanted in wanted_values} <= values, expression
+        common_labels = set.intersection(*(labels[name] for name, _ in selectors)) if selectors else set()
+        groups = [set(re.findall(r"\w+", names)) for names in re.findall(r"\b(?:by|on) ?\(([^)]*)\)", expression)]
+        assert all(group <= common_labels for group in groups), expression
+        assert set(LABELS_OF_A_LEGEND.findall(words)) <= set.intersection(common_labels, *groups), (expression, words)
+
+
+def test_the_job_that_an_alert_watches_is_the_one_that_the_document_configures():
+    (jobs,) = [yaml.safe_load(block.text)["scrape_configs"] for block in BLOCKS if "scrape_configs" in block.text]
+    watched_jobs = {name for rule in read_alerts() for name in re.findall(r'job="([^"]*)"', rule["expr"])}
+    assert watched_jobs == {job["job_name"] for job in jobs}
+
+
+def test_the_table_of_rules_has_every_alert_of_prometheus():
+    table = (DEPLOY / "README.md").read_text().split("| rule | what it means | what to do |")[1].split("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [rule["alert"] for rule in read_alerts()]
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+def test_promtool_accepts_the_alert_rules():
+    subprocess.run(["promtool", "check", "rules", str(ALERT_RULES)], check=True)
