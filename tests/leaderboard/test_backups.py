@@ -1,6 +1,7 @@
 """Backups: a set of database and files that was taken beside work restores, or says why it does not."""
 
 import gzip
+import hashlib
 import json
 import os
 import re
@@ -9,13 +10,15 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pyrage
@@ -28,14 +31,27 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.backends.sqlite3._functions import register
 from django.db.migrations.recorder import MigrationRecorder
+from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.management.commands import backup as backup_command
 from leaderboard.management.commands import restore as restore_command
-from leaderboard.models import Artefact, Backup, Incident, Invitation, MetricVersion, Release, StorageMark, Submission
+from leaderboard.models import (
+    Artefact,
+    AuditEvent,
+    Backup,
+    Incident,
+    Invitation,
+    MetricVersion,
+    Pulse,
+    Release,
+    StorageMark,
+    Submission,
+)
 from leaderboard.operations.alerts import look
 from leaderboard.operations.backups import databases, making, restoring, sets, verifying
+from leaderboard.operations.backups.databases import Progress
 from leaderboard.operations.backups.encryption import Plain, WrongKey, cipher_called, cipher_for
 from leaderboard.operations.backups.places import BackupPlace, open_place
 from leaderboard.operations.backups.verifying import TrialRestore, scratch_database, verify_set
@@ -46,6 +62,7 @@ from leaderboard.services.signs_of_life import pulse
 from scoring.refusals import Refused
 from tests.leaderboard.stored import metric_of, runs_on, score_all, score_one, version_of
 from tests.object_store import KEY_ID, SECRET
+from tests.rows import read_board
 
 RELEASES = board_settings.BASE_DIR / "tests" / "releases"
 
@@ -406,6 +423,138 @@ def test_a_bucket_takes_backups_and_gives_them_back(
     assert {file.sha256 for file in files} == {artefact.sha256 for artefact in Artefact.objects.all()}
     assert sets.remove_old_sets(place, 1)[0] == [first.name]
     assert sets.set_names(place) == ([second.name], [])
+
+
+# Restoring
+
+
+class Killed(BaseException):
+    """The process ends in the midst of a restore."""
+
+
+UNLIKE = (AuditEvent, Backup, Pulse, StorageMark)  # tables in which a restore notes what it did
+PAGES = ("/", "/rankings/?metric=rude", "/rankings.json?metric=rude", "/metrics/rude/", "/models/alder/")
+
+
+def read_all() -> tuple[dict[str, list[tuple[object, ...]]], dict[str, str]]:
+    """What a board holds, by table, and what it shows, by page. Fails where a file is not what its name says."""
+    tables = {rows.model.__name__: sorted(rows.values, key=repr) for rows in read_board() if rows.model not in UNLIKE}
+    for artefact in Artefact.objects.all():
+        with default_storage.open(artefact.storage_name) as file:
+            assert hashlib.sha256(file.read()).hexdigest() == artefact.sha256
+    pages = {}
+    for address in PAGES:
+        answer = Client().get(address)
+        assert answer.status_code == 200, address
+        pages[address] = re.sub(' nonce="[^"]+"', "", answer.content.decode())
+    return tables, pages
+
+
+@contextmanager
+def empty_board(folder: Path) -> Iterator[None]:
+    """Go on with a database of its own, in which there is nothing yet; afterwards with the one of before."""
+    own_name = connection.settings_dict["NAME"]
+    folder.mkdir()
+    with scratch_database(str(folder)) as url:
+        connection.close()
+        is_file = connection.vendor == "sqlite"
+        connection.settings_dict["NAME"] = url.removeprefix("sqlite:///") if is_file else urlsplit(url).path[1:]
+        try:
+            yield
+        finally:
+            connection.close()
+            connection.settings_dict["NAME"] = own_name
+
+
+def restore(*arguments: str) -> dict[str, Any]:
+    """What the command answers."""
+    out = StringIO()
+    call_command("restore", *arguments, "--json", stdout=out, stderr=StringIO())
+    answer: dict[str, Any] = json.loads(out.getvalue())
+    return answer
+
+
+@pytest.mark.slow
+def test_an_encrypted_set_in_a_bucket_makes_the_same_board_of_an_empty_one(
+    version: MetricVersion, bucket_address: str, use_storage, tmp_path: Path
+):
+    identity, key = pyrage.x25519.Identity.generate(), tmp_path / "key.txt"
+    key.write_text(str(identity))
+    call_command("backup", bucket_address, "--recipient", str(identity.to_public()))
+    whole = read_all()
+    use_storage(f"file://{tmp_path}/files")
+    with empty_board(tmp_path / "restored"):
+        with pytest.raises(CommandError, match="give the file with its key"):
+            restore(bucket_address)
+        answer = restore(bucket_address, "--identity", str(key))
+        assert (answer["fetched"], answer["lost"], answer["unknown"]) == (Artefact.objects.count(), [], 0)
+        assert read_all() == whole
+        assert Backup.objects.get().encryption == "age"
+
+
+def fail_at(part: str, place: Callable[[int], int]) -> Callable[[], AbstractContextManager[Progress]]:
+    """Progress that ends the process in a part of a restore; `place`: how much of it is done then, of how much."""
+
+    @contextmanager
+    def step_progress() -> Iterator[Progress]:
+        def show(name: str, count: int, total: int) -> None:
+            if (name, count) == (part, place(total)):
+                raise Killed
+
+        yield show
+
+    return step_progress
+
+
+@pytest.mark.slow
+def test_a_restore_in_place_of_another_board_that_is_killed_is_run_again_and_makes_the_same_board(
+    version: MetricVersion, place: BackupPlace, monkeypatch: pytest.MonkeyPatch
+):
+    call_command("backup", place.label)
+    whole = read_all()
+    names = [artefact.storage_name for artefact in Artefact.objects.all()]
+    metric = metric_of("ruder", "profanity")
+    score_all(version_of(metric, "another"), [scoring.run for scoring in version.scorings.all()], {"profanity": mild})
+    MetricVersion.objects.filter(pk=version.pk).update(scorer="another")
+    for name in names:
+        default_storage.delete(name)
+    other_rows = [rows for rows in read_board() if rows.model not in UNLIKE]
+
+    monkeypatch.setattr(restore_command, "step_progress", fail_at("files", lambda total: total // 2))
+    with pytest.raises(Killed):
+        restore(place.label, "--replace")
+    fetched_count = sum(map(default_storage.exists, names))
+    assert fetched_count == len(names) // 2
+    monkeypatch.setattr(restore_command, "step_progress", fail_at("database", lambda total: total))
+    with pytest.raises(Killed):
+        restore(place.label, "--replace")
+    assert all(map(default_storage.exists, names))
+    assert [rows for rows in read_board() if rows.model not in UNLIKE] == other_rows, "all of the database, or nothing"
+
+    monkeypatch.undo()
+    assert (restore(place.label, "--replace")["fetched"], read_all()) == (0, whole)
+    assert Client().get("/metrics/ruder/").status_code == 404
+
+
+@pytest.mark.slow
+@pytest.mark.either_database
+def test_a_restore_that_is_killed_once_the_database_is_there_goes_on_with_replace(
+    version: MetricVersion, place: BackupPlace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    def end_process() -> None:
+        raise Killed
+
+    call_command("backup", place.label)
+    whole = read_all()
+    with empty_board(tmp_path / "restored"):
+        monkeypatch.setattr(restoring, "migrate", end_process)
+        with pytest.raises(Killed):
+            restore(place.label)
+        monkeypatch.undo()
+        with pytest.raises(CommandError, match=r"the database is not empty: .* or give --replace"):
+            restore(place.label)
+        restore(place.label, "--replace")
+        assert read_all() == whole
 
 
 def test_half_of_a_buckets_credentials_is_refused(settings):
