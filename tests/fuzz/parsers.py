@@ -2,10 +2,13 @@
 
 import io
 import json
+import shutil
 import struct
+import tempfile
 import zipfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from scoring.contributed import ContributionRefused, Limits, read_generations, read_likelihoods
 from scoring.contributed.report import Problems
@@ -42,6 +45,7 @@ from tests.scoring.contributed.prompts import PROMPTS, K
 
 LOGS = Path(__file__).parents[1] / "scoring" / "contributed" / "logs"
 MODEL = BUNDLED / "plumb-gpt2-l2-h128"
+MOST_BYTES = 2**20
 Seeds = list[tuple[str, bytes]]
 LABELLED = (
     '{"id": "a", "text": "the sea", "label": "benign", "groups": ["women"], "language": "en"}\n'
@@ -105,23 +109,17 @@ def read_tokenizer(path: Path) -> None:
     check_tokenizer_config(content, "org/model")
 
 
-def tokenizer_seeds() -> Seeds:
-    """A tokenizer of a bundled model with a short vocabulary, and parts that are reviewed one by one."""
-    content = json.loads((MODEL / "tokenizer.json").read_bytes())
-    content["model"]["vocab"] = dict(list(content["model"]["vocab"].items())[:40])
-    content["model"]["merges"] = content["model"]["merges"][:5]
-    variants = [
-        content,
-        content | {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}},
-        content | {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAAAA=="}},
-        content | {"normalizer": {"type": "Replace", "pattern": {"Regex": "a+"}, "content": "b"}},
-        content | {"pre_tokenizer": {"type": "Whitespace"}},
-        content | {"added_tokens_decoder": {"0": {"content": "<s>", "special": True}}},
-    ]
-    return [(".json", json.dumps(variant).encode()) for variant in variants]
+def short_tokenizer() -> dict[str, Any]:
+    """The tokenizer of a bundled model with a short vocabulary."""
+    content: dict[str, Any] = json.loads((MODEL / "tokenizer.json").read_bytes())
+    model = content["model"]
+    model["merges"] = model["merges"][:5]
+    merged = {part for pair in model["merges"] for part in (*pair, "".join(pair))}
+    model["vocab"] = {token: number for token, number in model["vocab"].items() if number < 40 or token in merged}
+    return content
 
 
-def safetensors_seeds() -> Seeds:
+def small_weights() -> bytes:
     """A file of three small tensors."""
     header = {
         "__metadata__": {"format": "pt"},
@@ -130,7 +128,42 @@ def safetensors_seeds() -> Seeds:
         "c": {"dtype": "I8", "shape": [], "data_offsets": [24, 25]},
     }
     text = json.dumps(header).encode()
-    return [(".safetensors", struct.pack("<Q", len(text)) + text + bytes(25))]
+    return struct.pack("<Q", len(text)) + text + bytes(25)
+
+
+def hostile_seeds(cases: dict[str, hostile_hub.Case], *names: str) -> Seeds:
+    """The files of these names that each of these repositories spoils; none of megabytes, which take long to spoil."""
+    contents = []
+    with tempfile.TemporaryDirectory() as scratch:
+        good = shutil.copytree(MODEL, Path(scratch, "good"), ignore=shutil.ignore_patterns("*.safetensors"))
+        (good / hostile_hub.WEIGHTS).write_bytes(small_weights())
+        (good / "tokenizer.json").write_text(json.dumps(short_tokenizer()), encoding="utf-8")
+        good_contents = {path.read_bytes() for path in good.iterdir()}
+        for number, case in enumerate(cases.values()):
+            folder = shutil.copytree(good, Path(scratch, str(number)))
+            case.change(folder)
+            contents += [(path.suffix, path.read_bytes()) for path in sorted(folder.iterdir()) if path.name in names]
+    return [seed for seed in contents if seed[1] not in good_contents and len(seed[1]) < MOST_BYTES]
+
+
+def tokenizer_seeds() -> Seeds:
+    """A tokenizer, parts that are reviewed one by one, and the hostile tokenizers."""
+    content = short_tokenizer()
+    variants = [
+        content,
+        content | {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}},
+        content | {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAAAA=="}},
+        content | {"normalizer": {"type": "Replace", "pattern": {"Regex": "a+"}, "content": "b"}},
+        content | {"pre_tokenizer": {"type": "Whitespace"}},
+        content | {"added_tokens_decoder": {"0": {"content": "<s>", "special": True}}},
+    ]
+    hostile = hostile_seeds(hostile_hub.TOKENIZERS, "tokenizer.json", "tokenizer_config.json")
+    return [*((".json", json.dumps(variant).encode()) for variant in variants), *hostile]
+
+
+def safetensors_seeds() -> Seeds:
+    """A whole file, and the hostile ones."""
+    return [(".safetensors", small_weights()), *hostile_seeds(hostile_hub.HEADERS, hostile_hub.WEIGHTS)]
 
 
 def read_weights_index(path: Path) -> None:
@@ -141,9 +174,10 @@ def read_weights_index(path: Path) -> None:
 
 
 def index_seeds() -> Seeds:
-    """An index of two shards."""
+    """An index of two shards, and the hostile ones."""
     places = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
-    return [(".json", json.dumps({"metadata": {"total_size": 64}, "weight_map": places}).encode())]
+    whole = json.dumps({"metadata": {"total_size": 64}, "weight_map": places}).encode()
+    return [(".json", whole), *hostile_seeds(hostile_hub.HEADERS, INDEX)]
 
 
 def gguf_seeds() -> Seeds:
@@ -156,11 +190,12 @@ def gguf_seeds() -> Seeds:
 
 
 def config_seeds() -> Seeds:
-    """The configurations of the bundled models, and one with quantised weights."""
+    """The configurations of the bundled models, one with quantised weights, and the hostile ones."""
     contents = [json.loads(path.read_bytes()) for path in sorted(BUNDLED.glob("*/config.json"))[:6]]
     quantised = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
     contents.append(contents[0] | {"quantization_config": quantised, "num_experts": 8})
-    return [(".json", json.dumps(content).encode()) for content in contents]
+    whole = [(".json", json.dumps(content).encode()) for content in contents]
+    return [*whole, *hostile_seeds(hostile_hub.CONFIGURATIONS, "config.json")]
 
 
 def labelled_seeds() -> Seeds:
