@@ -1,5 +1,7 @@
 """Settings, all from the environment, all with a default that works. `.env.example` lists them."""
 
+import hashlib
+import json
 import logging
 import os
 import socket
@@ -538,6 +540,10 @@ LOGGING = {
         "django.server": {"handlers": [], "level": "INFO", "propagate": True},
     },
 }
+# By this kept pages are told from those of other settings. The name of the host is none of it: hosts of a board that
+# share a store send the pages of each other.
+_values = {name: value for name, value in env.dump().items() if name != "PLUMBLINE_HOST"}
+DIGEST = hashlib.sha256(json.dumps(_values, sort_keys=True, default=str).encode()).hexdigest()
 if SENTRY_DSN:
     from leaderboard.sentry import begin
 

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -16,7 +15,6 @@ from django.utils.http import parse_etags
 from django.utils.module_loading import import_string
 
 from leaderboard.queries.stamp import Stamp
-from leaderboard.settings import env
 from leaderboard.state_memo import StateMemo, name_reading
 
 KEPT_SECONDS = 3600
@@ -78,19 +76,15 @@ def name_page(request: HttpRequest) -> str:
 
 @cache
 def digest_makers() -> str:
-    """What makes the pages, as of the start of this process: the files of templates, styles and modules, and settings.
-
-    The name of this host is none of it: hosts of a board that share a store send the pages of each other.
-    """
+    """What makes the pages, as of the start of this process: files of templates, styles and modules, and settings."""
     files = sorted(
         path
         for folder in ("leaderboard", "scoring", "templates", "static")
         for path in (settings.BASE_DIR / folder).rglob("*")
         if path.suffix in (".py", ".html", ".css", ".js", ".toml", ".csv", ".svg")
     )
-    listing = [f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in files]
-    values = {name: value for name, value in env.dump().items() if name != "PLUMBLINE_HOST"}
-    return hashlib.sha256(json.dumps([listing, values], sort_keys=True, default=str).encode()).hexdigest()[:16]
+    listing = "\n".join(f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in files)
+    return hashlib.sha256(f"{settings.DIGEST}\n{listing}".encode()).hexdigest()[:16]
 
 
 def read_page(name: str) -> KeptPage | None:

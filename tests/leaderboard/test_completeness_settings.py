@@ -71,7 +71,7 @@ IN_SERVICE = {
     **{f"{name}_CLIENT_{part}": "word" for name in ("GITHUB", "HUGGINGFACE") for part in ("ID", "SECRET")},
 }
 # What the machine or the installation decides.
-TRANSIENT = re.compile("SECRET_KEY|PLOTLY.*|STATICFILES_DIRS|BASE_DIR|HOST|_.*")
+TRANSIENT = re.compile("SECRET_KEY|PLOTLY.*|STATICFILES_DIRS|BASE_DIR|HOST|DIGEST|_.*")
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +206,12 @@ def describe_settings(values: dict[str, Any], folder: Path) -> list[str]:
     names = [name for name in sorted(values) if name.isupper() and not TRANSIENT.fullmatch(name)]
     ordered = {name: sorted(values[name]) if isinstance(values[name], set) else values[name] for name in names}
     return [f"{name} = {pformat(value, width=118)}".replace(str(folder), "BOARD") for name, value in ordered.items()]
+
+
+def test_kept_pages_are_of_all_settings_but_the_name_of_the_host(run_settings):
+    changes = ({}, {"PLUMBLINE_HOST": "second"}, {"PROJECT_URL": "https://forge.example/plumbline"})
+    first, second, third = (run_settings({"SECRET_KEY": "k", **values})["DIGEST"] for values in changes)
+    assert first == second != third
 
 
 def test_settings_become_what_was_approved(run_settings, tmp_path):
