@@ -34,10 +34,8 @@ def read_fingerprints(board: str, scorer: str, client: httpx.Client | None = Non
 
 def _read_items(session: httpx.Client, address: str) -> Iterator[dict[str, Any]]:
     """The items of a list of the API, page by page."""
-    next_address: str | None = address
+    next_address = address
     for _ in range(MOST_PAGES):
-        if next_address is None:
-            return
         try:
             response = session.get(next_address)
             response.raise_for_status()
@@ -46,3 +44,6 @@ def _read_items(session: httpx.Client, address: str) -> Iterator[dict[str, Any]]
             next_address = content["next"]
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as error:
             raise NoBoard.of_value("board", next_address, f"no board answers there ({error})") from error
+        if next_address is None:
+            return
+    raise NoBoard.of_value("board", address, f"its list has more than {MOST_PAGES} pages: ask another address")

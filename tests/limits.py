@@ -1,9 +1,8 @@
 """How long a test may take: ten seconds of processor time and a minute, unless it is marked as one that takes longer.
 
 Loaded as a pytest plugin. The processor's time is that of the test and of the processes that it ran; the minute by the
-clock is far more than that, so that a test that waits is noticed, and none fails because its machine is busy. Both are
-longer on a machine that is slower, or that others share, by as much as a small sum takes longer there. What fixtures
-take is not the test's.
+clock is far more than that, so that a test that waits is noticed. Both are longer on a machine that is slower, or that
+others share, by as much as a small sum takes longer there after the test. What fixtures take is not the test's.
 """
 
 import os
@@ -44,5 +43,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def fail_beyond(most: float, seconds: float, clock: Callable[[], float], by: str) -> None:
     """Fail the test that took `seconds` by a clock, if that is more than `most` on this machine."""
-    if seconds > most and seconds > (most := most * measure_slowness(clock)):
-        pytest.fail(f"took {seconds:.1f} s {by}, more than {most:.3g}: make it faster or mark it slow", pytrace=False)
+    if seconds <= most:
+        return
+    limit = most * measure_slowness(clock)
+    if seconds > limit:
+        pytest.fail(f"took {seconds:.1f} s {by}, more than {limit:.3g}: make it faster or mark it slow", pytrace=False)

@@ -11,32 +11,31 @@ from leaderboard.supervision import ending_signals
 class Ended(BaseException):
     """This process was told to end."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
 
 @contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Have this process clear up what it made for a while, before a signal ends it; nothing interrupts that.
+    """Have this process clear up what it made for a while, before a signal ends it; no second one interrupts that.
 
     Python does so at Ctrl-C alone. Call it in the main thread.
     """
-    numbers = [number for number in ending_signals() if number != signal.SIGINT]
+    last_signals: list[int] = []
 
     def end(number: int, _frame: FrameType | None) -> None:
-        for each in numbers:
+        for each in handlers:
             signal.signal(each, signal.SIG_IGN)
-        raise Ended(number)
+        last_signals.append(number)
+        raise KeyboardInterrupt if number == signal.SIGINT else Ended
 
-    handlers = {number: signal.signal(number, end) for number in numbers}
-    last_signal = None
+    handlers = {number: signal.getsignal(number) for number in ending_signals()}
+    for number in handlers:
+        signal.signal(number, end)
     try:
         yield
-    except Ended as ending:
-        last_signal = ending.number
+    except Ended:
+        pass  # the signal itself follows
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    if last_signal is not None:
-        signal.raise_signal(last_signal)
+        # Whatever exception came of it: what a library calls may have made another one of ours.
+        if last_signals and last_signals[0] != signal.SIGINT:
+            signal.raise_signal(last_signals[0])

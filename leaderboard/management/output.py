@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
 from scoring.artefacts import ArtefactError
+from scoring.cage.limits import CageError
 from scoring.refusals import Refused
 
 
@@ -16,7 +17,7 @@ class RefusableCommand(BaseCommand):
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
             return super().execute(*args, **options)
-        except (Refused, ArtefactError, OSError) as error:
+        except (Refused, ArtefactError, CageError, OSError) as error:
             raise CommandError(str(error)) from error
 
 

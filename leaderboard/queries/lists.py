@@ -68,7 +68,8 @@ def list_models(filters: ModelFilters, sort: str) -> "QuerySet[LanguageModel, An
     Entries that are evidence about one model are one row, with the number of them and of the metrics that its page has
     numbers of: that of a model those that rank it now, that of an entry all that published any. sort: a key of SORTS.
     """
-    has_rank = Exists(Standing.objects.filter(result__scoring=OuterRef("scorings")))
+    own_version = OuterRef("scorings__metric_version")
+    has_rank = Exists(Standing.objects.filter(metric_version=own_version, model=OuterRef("pk")))
     of_model = Q(identity__isnull=False, scorings__metric_version__status=MetricVersion.Status.CURRENT) & has_rank
     of_entry = Q(identity__isnull=True, scorings__metric_version__published_at__isnull=False)
     visible_entries = LanguageModel.objects.filter(ranked_now())

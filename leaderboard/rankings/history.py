@@ -135,13 +135,23 @@ class HistoryStep:
         return self.version.source
 
 
-@once_a_state(lambda metric, number="": (metric.pk, number))
 def list_steps(metric: Metric, number: str = "") -> list[HistoryStep]:
     """The published versions of `metric` that make one history, oldest first, in four queries.
 
     number: as for `choose_history`.
     """
-    versions = list(
+    history = choose_history(_read_versions(metric), number)
+    predecessors = [None, *history]
+    return [
+        HistoryStep(version, predecessor, list(version.outdated.all()), version.incomplete)  # type: ignore[attr-defined]
+        for version, predecessor in zip(history, predecessors, strict=False)
+    ]
+
+
+@once_a_state(lambda metric: metric.pk)
+def _read_versions(metric: Metric) -> list[MetricVersion]:
+    """The published versions of `metric` with what their steps of a history show, oldest first."""
+    return list(
         metric.versions.filter(published_at__isnull=False)
         .select_related("metric", "protocol", "opened_because")
         .prefetch_related(
@@ -162,12 +172,6 @@ def list_steps(metric: Metric, number: str = "") -> list[HistoryStep]:
         )
         .order_by("number")
     )
-    history = choose_history(versions, number)
-    predecessors = [None, *history]
-    return [
-        HistoryStep(version, predecessor, list(version.outdated.all()), version.incomplete)  # type: ignore[attr-defined]
-        for version, predecessor in zip(history, predecessors, strict=False)
-    ]
 
 
 def spell_slice(slices: dict[int, list[str]], name: str) -> dict[int, str]:

@@ -39,9 +39,10 @@ def newest_version(metric: Metric) -> MetricVersion | None:
 def hold_work(rescoring: Rescoring) -> None:
     """Have the unfinished work of a rescoring wait where it is paused, and go on where it is not."""
     version, is_paused = rescoring.to_version, rescoring.state == Rescoring.State.PAUSED
-    version.scorings.unfinished().update(held=is_paused)
+    version.scorings.unfinished().filter(held=not is_paused).update(held=is_paused)
     if version.epoch != rescoring.from_version.epoch:  # else runs may be for other metrics too
-        Run.objects.filter(scorings__metric_version=version).unfinished().update(held=is_paused)
+        runs = Run.objects.filter(scorings__metric_version=version).unfinished()
+        runs.filter(held=not is_paused).update(held=is_paused)
 
 
 def hold_paused_work(versions: Iterable[MetricVersion]) -> None:

@@ -9,7 +9,7 @@ from tests.deployment.report import StepReport
 
 UNITS = ["web", "worker", "files-worker", "gpu-worker", "beat"]
 WHEELS = "/srv/wheels"
-CLOSED = ("/etc", "/srv/plumbline", "/usr", "/var/cache")
+CLOSED = ("/etc", "/srv/plumbline", "/usr", "/var/cache", "/home")
 # Root may write anywhere on the machine; where a process is, only what systemd leaves open.
 ONLY_ITS_OWN_FOLDER = """
 inside="nsenter --target {pid} --mount"

@@ -110,4 +110,7 @@ def count_protections(page: Page) -> str:
     gaps = sorted({line for line in lines if line.startswith("Missing")})
     if gaps:
         raise AssertionError(f"/operate/workers/ names protections of cages that are missing: {'; '.join(gaps)}")
-    return f"{sum(line.startswith('Holds') for line in lines)} of {len(CAGED)} workers"
+    count = sum(line.startswith("Holds") for line in lines)
+    if not count:
+        raise AssertionError("/operate/workers/ names no protection of cages that holds")
+    return f"{count} on {len(CAGED)} workers"

@@ -428,17 +428,19 @@ def test_a_bucket_takes_backups_and_gives_them_back(
 # Restoring
 
 
-class Killed(BaseException):
-    """The process ends in the midst of a restore."""
+class Interrupted(BaseException):
+    """A restore ends before it is done."""
 
 
-UNLIKE = (AuditEvent, Backup, Pulse, StorageMark)  # tables in which a restore notes what it did
+TABLES_OF_NOTES = (AuditEvent, Backup, Pulse, StorageMark)  # in which a restore says what it did
 PAGES = ("/", "/rankings/?metric=rude", "/rankings.json?metric=rude", "/metrics/rude/", "/models/alder/")
 
 
 def read_all() -> tuple[dict[str, list[tuple[object, ...]]], dict[str, str]]:
     """What a board holds, by table, and what it shows, by page. Fails where a file is not what its name says."""
-    tables = {rows.model.__name__: sorted(rows.values, key=repr) for rows in read_board() if rows.model not in UNLIKE}
+    tables = {
+        rows.model.__name__: sorted(rows.values, key=repr) for rows in read_board() if rows.model not in TABLES_OF_NOTES
+    }
     for artefact in Artefact.objects.all():
         with default_storage.open(artefact.storage_name) as file:
             assert hashlib.sha256(file.read()).hexdigest() == artefact.sha256
@@ -492,14 +494,14 @@ def test_an_encrypted_set_in_a_bucket_makes_the_same_board_of_an_empty_one(
         assert Backup.objects.get().encryption == "age"
 
 
-def fail_at(part: str, place: Callable[[int], int]) -> Callable[[], AbstractContextManager[Progress]]:
-    """Progress that ends the process in a part of a restore; `place`: how much of it is done then, of how much."""
+def interrupt_at(part: str, count_of: Callable[[int], int]) -> Callable[[], AbstractContextManager[Progress]]:
+    """What shows progress and ends a restore in one of its parts. count_of: how many steps of so many are done then."""
 
     @contextmanager
     def step_progress() -> Iterator[Progress]:
         def show(name: str, count: int, total: int) -> None:
-            if (name, count) == (part, place(total)):
-                raise Killed
+            if (name, count) == (part, count_of(total)):
+                raise Interrupted
 
         yield show
 
@@ -507,7 +509,7 @@ def fail_at(part: str, place: Callable[[int], int]) -> Callable[[], AbstractCont
 
 
 @pytest.mark.slow
-def test_a_restore_in_place_of_another_board_that_is_killed_is_run_again_and_makes_the_same_board(
+def test_a_restore_in_place_of_another_board_that_is_interrupted_is_run_again_and_makes_the_same_board(
     version: MetricVersion, place: BackupPlace, monkeypatch: pytest.MonkeyPatch
 ):
     call_command("backup", place.label)
@@ -518,18 +520,20 @@ def test_a_restore_in_place_of_another_board_that_is_killed_is_run_again_and_mak
     MetricVersion.objects.filter(pk=version.pk).update(scorer="another")
     for name in names:
         default_storage.delete(name)
-    other_rows = [rows for rows in read_board() if rows.model not in UNLIKE]
+    other_rows = [rows for rows in read_board() if rows.model not in TABLES_OF_NOTES]
 
-    monkeypatch.setattr(restore_command, "step_progress", fail_at("files", lambda total: total // 2))
-    with pytest.raises(Killed):
+    monkeypatch.setattr(restore_command, "step_progress", interrupt_at("files", lambda total: total // 2))
+    with pytest.raises(Interrupted):
         restore(place.label, "--replace")
     fetched_count = sum(map(default_storage.exists, names))
     assert fetched_count == len(names) // 2
-    monkeypatch.setattr(restore_command, "step_progress", fail_at("database", lambda total: total))
-    with pytest.raises(Killed):
+    monkeypatch.setattr(restore_command, "step_progress", interrupt_at("database", lambda total: total))
+    with pytest.raises(Interrupted):
         restore(place.label, "--replace")
     assert all(map(default_storage.exists, names))
-    assert [rows for rows in read_board() if rows.model not in UNLIKE] == other_rows, "all of the database, or nothing"
+    assert [rows for rows in read_board() if rows.model not in TABLES_OF_NOTES] == other_rows, (
+        "all of the database, or nothing"
+    )
 
     monkeypatch.undo()
     assert (restore(place.label, "--replace")["fetched"], read_all()) == (0, whole)
@@ -537,18 +541,17 @@ def test_a_restore_in_place_of_another_board_that_is_killed_is_run_again_and_mak
 
 
 @pytest.mark.slow
-@pytest.mark.either_database
-def test_a_restore_that_is_killed_once_the_database_is_there_goes_on_with_replace(
+def test_a_restore_that_is_interrupted_once_the_database_is_there_goes_on_with_replace(
     version: MetricVersion, place: BackupPlace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     def end_process() -> None:
-        raise Killed
+        raise Interrupted
 
     call_command("backup", place.label)
     whole = read_all()
     with empty_board(tmp_path / "restored"):
         monkeypatch.setattr(restoring, "migrate", end_process)
-        with pytest.raises(Killed):
+        with pytest.raises(Interrupted):
             restore(place.label)
         monkeypatch.undo()
         with pytest.raises(CommandError, match=r"the database is not empty: .* or give --replace"):
@@ -776,15 +779,17 @@ def test_tables_that_somebody_else_made_are_neither_copied_nor_restored_nor_repl
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE leaderboard_notes AS SELECT * FROM auth_user")
         cursor.execute("ALTER TABLE leaderboard_notes ADD FOREIGN KEY (id) REFERENCES auth_user (id)")
-        newer = restoring.open_set(place, back_up(place).name, None)
-        assert name not in newer.manifest.rows
-        monkeypatch.setattr(databases, "own_tables", lambda names, _migrations: names)  # as earlier releases did
-        earlier = restoring.open_set(place, back_up(place).name, None)
-        assert name in earlier.manifest.rows
-        monkeypatch.undo()
-        restoration = restoring.restore(place, earlier, silent)
-        assert (restoration.foreign, restoration.rows) == ((name,), sum(earlier.manifest.rows.values()) - 1)
-        cursor.execute("DROP TABLE leaderboard_notes")
+        try:
+            newer = restoring.open_set(place, back_up(place).name, None)
+            assert name not in newer.manifest.rows
+            monkeypatch.setattr(databases, "own_tables", lambda names, _migrations: names)  # as earlier releases did
+            earlier = restoring.open_set(place, back_up(place).name, None)
+            assert name in earlier.manifest.rows
+            monkeypatch.undo()
+            restoration = restoring.restore(place, earlier, silent)
+            assert (restoration.foreign, restoration.rows) == ((name,), sum(earlier.manifest.rows.values()) - 1)
+        finally:
+            cursor.execute("DROP TABLE leaderboard_notes")
     assert User.objects.get().username == "ada"
 
 

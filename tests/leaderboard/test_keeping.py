@@ -18,7 +18,7 @@ from leaderboard.services.checks import request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.language_models import add_bundled
 from leaderboard.submissions.services.moderation import decide
-from leaderboard.views import page_store
+from leaderboard.views import clients, keeping, page_store
 from leaderboard.views.rankings import rankings
 from tests.leaderboard.conftest import CAUSAL, finish
 from tests.leaderboard.contributing import refused, send
@@ -108,6 +108,18 @@ def test_pages_are_made_anew_for_other_settings(client, board, settings):
     page_store.digest_makers.cache_clear()
     assert after.status_code == 200
     assert settings.PROJECT_URL in after.content.decode()
+
+
+def test_no_page_is_made_for_a_reader_who_has_left(client, board, monkeypatch):
+    def leave(_request):
+        raise clients.ClientGone
+
+    monkeypatch.setattr(keeping, "require_client", leave)
+    assert client.get("/models/?q=left").status_code == clients.CLIENT_CLOSED
+    monkeypatch.undo()
+    assert client.get("/models/?q=left").status_code == 200
+    monkeypatch.setattr(keeping, "require_client", leave)
+    assert client.get("/models/?q=left").status_code == 200, "what is ready is sent without a look"
 
 
 def test_whatever_pages_show_changes_the_stamp(board):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from leaderboard.models import MetricVersion
@@ -42,6 +43,17 @@ def test_a_board_says_which_fingerprint_its_scorer_has(served):
     version = MetricVersion.objects.get(metric__slug=SLUG)
     assert read_fingerprints(f"{served}/", NAME) == {f"{SLUG}@1": version.scorer_fingerprint}
     assert read_fingerprints(served, "profanity") == {}
+
+
+def test_a_list_without_an_end_is_refused_and_no_fingerprint_is_left_out():
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"items": [], "next": str(request.url)})
+
+    with (
+        httpx.Client(transport=httpx.MockTransport(answer)) as client,
+        pytest.raises(NoBoard, match=r"board = .http://board.example/api/v1/metrics.: .* more than 100 pages"),
+    ):
+        read_fingerprints("http://board.example", NAME, client)
 
 
 @pytest.mark.slow

@@ -618,9 +618,19 @@ def test_refused_uploads_that_nobody_retries_within_seven_days_are_deleted(promp
     assert not default_storage.exists(old_name)
     assert all(default_storage.exists(name) for name in (new.upload.name, waiting))
     assert (old.upload.name, old.can_be_retried, new.can_be_retried) == ("", False, True)
-    assert old.lines.last().text == "Its file was kept for 7 days and is deleted now."
+    assert old.lines.last().text == "Its file, which was kept for a retry, is deleted."
     with pytest.raises(Refused, match="its file is no longer kept: reload"):
         lifecycle.retry(outdated, outdated.submitter)
+
+
+def test_a_refused_upload_is_deleted_once_its_submission_is_withdrawn(prompts):
+    submission = refuse_and_keep(send([TOXICITY], b"1"), 0)
+    name = submission.upload.name
+    reading.forget_refused_uploads()
+    assert default_storage.exists(name)
+    Submission.objects.update(state=Submission.State.WITHDRAWN)
+    reading.forget_refused_uploads()
+    assert not default_storage.exists(name)
 
 
 def test_an_upload_that_is_retried_while_old_ones_are_deleted_is_kept(prompts, monkeypatch):
@@ -729,7 +739,9 @@ def test_a_request_with_more_files_than_a_form_takes_is_refused(client, prompts,
     headers = {"Authorization": f"Bearer {make_token(User.objects.get(), 'nightly', 30)[1]}"}
     files = {name: uploaded(b"x") for name in ("file", "results", "more")}
     with nothing_is_left():
-        assert client.post(path, files, headers=headers).status_code == 400
+        answer = client.post(path, files, headers=headers)
+    assert answer.status_code == 400
+    assert b'type="file"' not in answer.content, "nothing else of it is looked at"
 
 
 def test_a_strangers_file_is_not_kept_while_it_arrives_and_one_sent_with_a_token_is(rf):

@@ -104,13 +104,13 @@ def test_what_a_log_says_of_itself_is_cut_to_a_line(metric):
     assert version.isprintable()
 
 
-@pytest.mark.slow
 def test_characters_that_no_database_keeps_are_taken_out_of_what_results_say(metric):
     content = json.dumps({"model_name": "a\0model", "lm_eval_version": "0.4\ud800"}).encode()
     submission = sent(SAMPLES, results=SimpleUploadedFile("results.json", content))
     assert submission.payload["results"] == {"model_name": "a model", "lm_eval_version": "0.4"}
 
 
+@pytest.mark.slow
 def test_another_number_of_continuations_makes_a_ranking_of_its_own(metric):
     own = our_own(metric)
     one = samples(lambda lines: [line.update(resps=[line["resps"][0][:1]]) for line in lines])

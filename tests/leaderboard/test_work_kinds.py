@@ -28,6 +28,12 @@ def test_every_table_of_work_is_a_kind_with_names_of_its_own():
 
 
 @pytest.mark.parametrize("table", WORK_TABLES, ids=lambda table: table.kind.key)
+def test_work_that_nobody_has_begun_took_no_time_and_no_attempt(table):
+    work = table()
+    assert (work.seconds, work.attempts, work.started_at) == (0, 0, None)
+
+
+@pytest.mark.parametrize("table", WORK_TABLES, ids=lambda table: table.kind.key)
 def test_each_place_that_knows_the_kinds_reads_the_declaration(table, db):
     kind = table.kind
     assert kind.task_name in app.tasks

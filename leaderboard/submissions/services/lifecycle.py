@@ -217,9 +217,10 @@ def retry(submission: Submission, user: User) -> None:
         if under_way >= settings.SUBMISSIONS_AT_ONCE:
             raise Refused(f"You have {under_way} submissions under way, the maximum: wait for one to end.")
         previous_state = submission.state
-        is_retriable = lock_submission(submission.pk).can_be_retried  # its file may be gone since the caller looked
-        reads_again = previous_state == State.REFUSED
-        if not is_retriable or not (read_again(submission) if reads_again else begin(submission, user)):
+        is_retriable = lock_submission(submission.pk).can_be_retried
+        if previous_state == State.REFUSED and not is_retriable:  # since the caller looked
             raise Refused("It is under way already, or its file is no longer kept: reload its page.")
+        if not (read_again(submission) if previous_state == State.REFUSED else begin(submission, user)):
+            raise Refused("It is under way already.")
         change = {"state": previous_state}, {"state": submission.state}
         record(AuditVerb.RETRY_SUBMISSION, f"submission {submission.pk}", {}, user, change)

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.template.defaultfilters import filesizeformat
 
@@ -186,15 +187,14 @@ def forget_unwanted() -> None:
 
 
 def forget_refused_uploads() -> None:
-    """Delete the uploads that were refused and kept, and that nobody retried within KEPT_DAYS."""
-    old_rows = Submission.objects.filter(
-        state__in=[State.REFUSED, State.WITHDRAWN], ended_at__lt=from_now(-86_400 * KEPT_DAYS)
-    ).exclude(upload="")
+    """Delete the uploads that were refused and kept, once they are withdrawn, or nobody retried them for KEPT_DAYS."""
+    is_old = Q(state=State.REFUSED, ended_at__lt=from_now(-86_400 * KEPT_DAYS))
+    old_rows = Submission.objects.filter(is_old | Q(state=State.WITHDRAWN)).exclude(upload="")
 
     def forget_upload(submission: Submission) -> None:
         name = submission.upload.name
         if old_rows.filter(pk=submission.pk).update(upload=""):  # else its submitter has retried it
-            say(submission, f"Its file was kept for {KEPT_DAYS} days and is deleted now.")
+            say(submission, "Its file, which was kept for a retry, is deleted.")
             uploads.drop(name)
 
     each_alone(forget_upload, old_rows.filter(reading__state=Work.State.FAILED))
