@@ -111,8 +111,8 @@ def refuse_many_bytes(user: User, payload: Payload) -> None:
     if size + others > most:
         problem = (
             f"It has {filesizeformat(size)}, and your files of the last day and those still kept have "
-            f"{filesizeformat(others)}; {filesizeformat(most)} is the maximum: compress it (.gz), withdraw a refused one, "
-            "or send it tomorrow."
+            f"{filesizeformat(others)}; {filesizeformat(most)} is the maximum: compress it (.gz), withdraw a refused "
+            "one, or send it tomorrow."
         )
         raise SubmissionRefused({"file": [problem]})
 
