@@ -355,7 +355,7 @@ def test_metrics_tell_what_the_database_knows(client, tmp_path, settings):
     assert found[key("plumbline_incidents", kind="drift")] == 0
     with CaptureQueriesContext(connection) as queries:
         client.get("/metrics")
-    assert len(queries) <= 12 + 3 * len(WORK_TABLES)
+    assert len(queries) <= 13 + 3 * len(WORK_TABLES)
 
 
 def test_requests_are_timed_by_page_and_never_by_what_visitors_type(client):

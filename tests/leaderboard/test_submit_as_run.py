@@ -153,9 +153,9 @@ def test_two_entries_count_as_two_submissions_and_are_taken_together_or_not_at_a
 
 @pytest.mark.slow
 def test_a_model_that_fits_in_a_smaller_precision_alone_is_taken_in_that_one(stage, settings):
-    parameters = intake.look_up({"hub_id": ID}).resolved.architecture.parameters
-    settings.WORKER_MEMORY_GB = (memory_needed(parameters, "bfloat16") + memory_needed(parameters)) / 2 / GB
     user = person()
+    parameters = intake.look_up(user, {"hub_id": ID}).resolved.architecture.parameters
+    settings.WORKER_MEMORY_GB = (memory_needed(parameters, "bfloat16") + memory_needed(parameters)) / 2 / GB
     assert "does not fit" in refused(user, ID)["hub_id"][0]
     page = signed_in(user).post(reverse("submit_hub"), {"hub_id": ID, "look": ""}).content.decode()
     radios = re.findall(
@@ -173,9 +173,10 @@ def test_a_model_that_fits_in_a_smaller_precision_alone_is_taken_in_that_one(sta
 
 @pytest.mark.slow
 def test_the_page_shows_what_each_precision_takes_and_what_the_interfaces_differ_in(stage):
-    client = signed_in(person())
+    user = person()
+    client = signed_in(user)
     page = unescape(client.post(reverse("submit_hub"), {"hub_id": TUNED, "look": ""}).content.decode())
-    parameters = intake.look_up({"hub_id": TUNED}).resolved.architecture.parameters
+    parameters = intake.look_up(user, {"hub_id": TUNED}).resolved.architecture.parameters
     for precision in ("float32", "bfloat16", "float16"):
         assert re.search(rf'value="{precision}"', page)
         assert f"About {memory_needed(parameters, precision) / GB:.1f} GB" in page
