@@ -137,6 +137,14 @@ def test_units_are_closed_except_for_what_cages_are_made_of():
         assert ("RestrictNamespaces=user net ipc pid uts\n" in unit) == has_cages
 
 
+def test_both_ways_require_every_protection_of_cages():
+    blocks = [block for block in COMMAND_BLOCKS if block.installs and "CAGE=required" in block.text]
+    assert sorted(block.is_for_compose for block in blocks) == [False, True]
+    services = yaml.safe_load((DEPLOY / "compose.cage.yaml").read_text())["services"]
+    assert set(services) == {"migrate", "web", "files-worker", "gpu-worker"}, "whatever reads models or uploads"
+    assert all(service == {"security_opt": ["seccomp=unconfined"]} for service in services.values())
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
 def test_systemd_scores_the_hardening_of_each_unit_as_the_document_states():
     table = (DEPLOY / "README.md").read_text()
