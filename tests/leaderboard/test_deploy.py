@@ -251,14 +251,14 @@ def samples(db: None, client: Client) -> list[Sample]:
     """What /metrics gives on a board on which everything that it measures has happened once."""
     artefacts.mark_storage()
     metric = metric_of("rude", "profanity")
-    kept = metric.protocol.evaluation_set.artefact
+    texts_file = metric.protocol.evaluation_set.artefact
     control = ControlSet.objects.create(
-        metric_version=version_of(metric, "first"), items=kept, reference=kept, fingerprint="0" * 64
+        metric_version=version_of(metric, "first"), items=texts_file, reference=texts_file, fingerprint="0" * 64
     )
     ControlCheck.objects.create(
         metric=metric,
         control_set=control,
-        artefact=kept,
+        artefact=texts_file,
         trigger=ControlCheck.Trigger.SCHEDULE,
         state=ControlCheck.State.DONE,
         verdict=ControlCheck.Verdict.STABLE,

@@ -29,12 +29,12 @@ def test_a_hostile_repository_is_refused_in_words_and_in_time(hub, tmp_path, cas
         assert read.unscorable == Unscorable.NOT_FINITE
         return
     if case.stage == LOADING or case.words == "more than they can have":
-        found = resolve_hub(ID, endpoint=hub.endpoint, patience=patience)
+        candidate = resolve_hub(ID, endpoint=hub.endpoint, patience=patience)
         if case.stage == LOOK_UP:
-            assert found.weights > 1.1 * 4 * found.architecture.stored + 2**20
+            assert candidate.weights > 1.1 * 4 * candidate.architecture.stored + 2**20
             return
         with pytest.raises(ModelRefused) as refused:
-            load_files(place("hub", found.location, found.revision, endpoint=hub.endpoint), ID)
+            load_files(place("hub", candidate.location, candidate.revision, endpoint=hub.endpoint), ID)
     else:
         with pytest.raises((ModelRefused, HubUnavailable)) as refused:
             resolve_hub(ID, endpoint=hub.endpoint, patience=patience)
