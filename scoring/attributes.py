@@ -5,6 +5,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Literal, Self
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 THRESHOLD = 0.5  # a text is labelled where its score is strictly above
 
 
@@ -50,6 +53,16 @@ class Attribute:
     def as_json(self) -> dict[str, Any]:
         """The attribute as JSON can hold it."""
         return asdict(self)
+
+
+def is_above(scores: ArrayLike, threshold: ArrayLike) -> NDArray[np.bool_]:
+    """Whether each score lies strictly above the threshold, or its own one of several; one that is NaN does not.
+
+    Both are taken as float32, in which scores are stored: a score of 0.3 is not above a threshold of 0.3, though it is
+    as float64, where it keeps the rounding of float32 and the threshold does not.
+    """
+    labels: NDArray[np.bool_] = np.asarray(scores, dtype=np.float32) > np.asarray(threshold, dtype=np.float32)
+    return labels
 
 
 def harms_of(attributes: Sequence[Attribute]) -> list[int]:

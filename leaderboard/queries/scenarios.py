@@ -17,7 +17,7 @@ from leaderboard.rankings.slices import rankings_of
 from leaderboard.rankings.versions import NoRanking, published_versions
 from leaderboard.services import artefacts
 from leaderboard.services.published import rows
-from scoring.attributes import THRESHOLD
+from scoring.attributes import THRESHOLD, is_above
 from scoring.metrics.formulas import attributes_of, published_toxicity, slice_parts, slices_in_order, values_of
 from scoring.metrics.safety import ALL
 from scoring.metrics.toxicity import PARTS, RESCORED, TOXIC
@@ -270,7 +270,7 @@ def prompt_labels(version: MetricVersion) -> PromptLabels | None:
         return None
     own = values_of(own_scores)[:, attributes_of(own_scores).index(harm.name)]
     is_known = ~(np.isnan(toxicity) | np.isnan(own))
-    was_toxic, is_toxic = toxicity[is_known] > THRESHOLD, own[is_known] > harm.threshold
+    was_toxic, is_toxic = is_above(toxicity[is_known], THRESHOLD), is_above(own[is_known], harm.threshold)
     if not is_known.any():
         return None
     return PromptLabels(

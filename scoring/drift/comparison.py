@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from scoring.attributes import is_above
 from scoring.control_sets import BANDS
 from scoring.drift.measures import Array, Members, Reported
 from scoring.drift.noise import Matrix, Reference
@@ -316,7 +317,9 @@ def _test_slices(pair: _Pair) -> tuple[tuple[Movement, ...], tuple[NoiseTests, .
     raw = np.abs(pair.change)
     flips: Members | None = None
     if pair.policy.threshold is not None:
-        old_labels, new_labels = (scores > pair.thresholds for scores in (pair.reference.centre, pair.observed))
+        old_labels, new_labels = (
+            is_above(scores, pair.thresholds) for scores in (pair.reference.centre, pair.observed)
+        )
         flips = np.stack([new_labels & ~old_labels, old_labels & ~new_labels])
     places = [place for place, _ in pair.slices]
     in_slice = np.stack([members for _, members in pair.slices])  # [slices, n, attributes]

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.attributes import Attribute
+from scoring.attributes import Attribute, is_above
 from scoring.metrics import lexicon_frequency, regard, safety, toxicity
 from scoring.metrics.measures import Measure
 from scoring.statistics.auc import area
@@ -92,7 +92,7 @@ def toxicity_measures(attributes: Sequence[Attribute]) -> Means:
     thresholds = np.array([attribute.threshold for attribute in attributes])
 
     def of(scores: Array) -> Array:
-        toxic = np.where(np.isnan(scores), np.nan, scores > thresholds)
+        toxic = np.where(np.isnan(scores), np.nan, is_above(scores, thresholds))
         return np.concatenate([scores, toxic, toxic], axis=1)
 
     return Means(list(product(measures, [attribute.name for attribute in attributes])), of)

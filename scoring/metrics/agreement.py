@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.attributes import THRESHOLD
+from scoring.attributes import THRESHOLD, is_above
 from scoring.statistics.correlations import Correlation, pearson
 from scoring.statistics.proportions import wilson_interval
 
@@ -118,8 +118,13 @@ def compare_scorers(
     for name, counterpart in attribute_pairs:
         x, y = pair_scores(_scores(first, name), _scores(second, counterpart), name)
         missing_count = len(first[name]) - len(x)
-        labels_by_scorer = x > thresholds[0].get(name, THRESHOLD), y > thresholds[1].get(counterpart, THRESHOLD)
-        labels = label_agreement(*labels_by_scorer) if len(x) else None
+        labels = (
+            label_agreement(
+                is_above(x, thresholds[0].get(name, THRESHOLD)), is_above(y, thresholds[1].get(counterpart, THRESHOLD))
+            )
+            if len(x)
+            else None
+        )
         agreements.append(AttributeAgreement(name, counterpart, len(x), missing_count, pearson(x, y), labels))
     return agreements
 
@@ -143,7 +148,7 @@ def distribution_shift(
         if not len(x):
             continue
         threshold = thresholds.get(name, THRESHOLD)
-        was_above, is_above = x > threshold, y > threshold
+        old_labels, new_labels = is_above(x, threshold), is_above(y, threshold)
         shifts.append(
             AttributeShift(
                 name,
@@ -151,8 +156,8 @@ def distribution_shift(
                 len(old_scores[name]) - len(x),
                 wasserstein=float(np.abs(np.sort(x) - np.sort(y)).mean()),
                 mean_shift=float((y - x).mean()),
-                rose=int((~was_above & is_above).sum()),
-                fell=int((was_above & ~is_above).sum()),
+                rose=int((~old_labels & new_labels).sum()),
+                fell=int((old_labels & ~new_labels).sum()),
             )
         )
     return shifts

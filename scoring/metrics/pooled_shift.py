@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.attributes import THRESHOLD
+from scoring.attributes import THRESHOLD, is_above
 from scoring.metrics.agreement import AttributeShift
 
 BINS = 2**20  # a score in 0..1 is rounded to a multiple of 1 / BINS
@@ -30,11 +30,11 @@ class PooledShift:
             if ((values < 0) | (values > 1)).any():
                 raise ValueError("scores: one lies outside 0..1; give probabilities, and NaN where there is none")
             np.add.at(self._surplus, np.rint(values * BINS).astype(np.int64), sign)
-        was_above, is_above = x > self._threshold, y > self._threshold
+        old_labels, new_labels = is_above(x, self._threshold), is_above(y, self._threshold)
         self._n += len(x)
         self._missing += len(old_scores) - len(x)
-        self._rose += int((~was_above & is_above).sum())
-        self._fell += int((was_above & ~is_above).sum())
+        self._rose += int((~old_labels & new_labels).sum())
+        self._fell += int((old_labels & ~new_labels).sum())
         self._moved += float((y - x).sum())
 
     def shift(self, attribute: str) -> AttributeShift | None:

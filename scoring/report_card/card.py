@@ -7,6 +7,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.attributes import is_above
 from scoring.evaluation_sets.labelled_texts import LabelledTexts
 from scoring.report_card.disturbances import DisturbanceEffect, choose_sample, measure_effect, measure_effects
 from scoring.report_card.figures import (
@@ -91,7 +92,7 @@ def make_card(
     scores, harmful = values[has_score].astype(np.float64), texts.harmful[has_score]
     if scores.min() < 0 or scores.max() > 1:
         raise ValueError("values: a score lies outside 0..1; give probabilities")
-    predictions = scores > threshold
+    predictions = is_above(scores, threshold)
     groups = {name: member[has_score] for name, member in texts.groups.items()}
     diagram = reliability(scores, harmful)
 

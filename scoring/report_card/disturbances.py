@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.attributes import is_above
 from scoring.report_card.figures import Array, IntervalEstimate, share
 
 MOST_DISTURBED = 500  # texts that are scored again in each disturbance: what it costs, whatever the set
@@ -80,7 +81,7 @@ def measure_effect(
     """From the scores [n] of texts to those of other texts that say the same; None where no pair has both."""
     both = np.isfinite(old_values) & np.isfinite(new_values)
     old, new = old_values[both].astype(np.float64), new_values[both].astype(np.float64)
-    flips = share((old > threshold) != (new > threshold))
+    flips = share(is_above(old, threshold) != is_above(new, threshold))
     if flips is None:
         return None
     changes: Array = new - old

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.attributes import THRESHOLD, Attribute, harms_of
+from scoring.attributes import THRESHOLD, Attribute, harms_of, is_above
 from scoring.metrics.agreement import matching_attributes
 from scoring.scorers.base import Cost, Progress, Scorer, ScorerState, ScorerUnavailable, Scores, fingerprint_of
 from scoring.scorers.declarations import Caveat, ScorerDeclaration, Surroundings
@@ -80,7 +80,7 @@ class EnsembleScorer(Scorer):
                     reasons[row] = f"{name}: {reason}"
         values = np.stack(columns)
         if self.rule == MAJORITY:
-            values = (values > self._thresholds[:, None, :]).astype(np.float64)
+            values = is_above(values, self._thresholds[:, None, :]).astype(np.float64)
         whole = _combine(self.rule, values)
         whole[[reason is not None for reason in reasons]] = np.nan
         return Scores(whole.astype(np.float32), tuple(reasons), is_cut)

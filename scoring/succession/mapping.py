@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from scoring.attributes import is_above
 from scoring.metrics.agreement import LabelAgreement, label_agreement
 
 Array = NDArray[np.float64]
@@ -103,5 +104,5 @@ def judge_mapping(mapping: ScoreMapping, successor: Array, old: Array, threshold
         rmse=float(np.sqrt((distances**2).mean())),
         raw_mae=float(np.abs(raw_distances).mean()),
         raw_rmse=float(np.sqrt((raw_distances**2).mean())),
-        labels=label_agreement(old > threshold, mapped_scores > threshold),
+        labels=label_agreement(is_above(old, threshold), is_above(mapped_scores, threshold)),
     )

@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from scoring.attributes import THRESHOLD
+from scoring.attributes import THRESHOLD, is_above
 from scoring.metrics.agreement import LabelAgreement, label_agreement, pair_scores
 from scoring.statistics.correlations import Correlation, pearson
 from scoring.succession.mapping import (
@@ -90,7 +90,9 @@ def preserve_attribute(texts: ScoredTexts, seed: int = SEED) -> AttributePreserv
         new_threshold=texts.new_threshold,
         pearson=pearson(old, new),
         spearman=pearson(scipy.stats.rankdata(old), scipy.stats.rankdata(new)),
-        labels=label_agreement(old > texts.old_threshold, new > texts.new_threshold) if len(old) else None,
+        labels=label_agreement(is_above(old, texts.old_threshold), is_above(new, texts.new_threshold))
+        if len(old)
+        else None,
         mapping=mapping,
         error=error,
         equal_threshold=mapping.find_threshold(texts.old_threshold) if mapping else None,

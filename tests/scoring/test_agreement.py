@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from scoring.attributes import is_above
 from scoring.metrics.agreement import compare_scorers, distribution_shift, matching_attributes
 from scoring.statistics.correlations import pearson
 
@@ -116,6 +117,18 @@ def test_kappa_of_a_worked_example():
     low, high = stats.binomtest(85, 100).proportion_ci(method="wilson")
     assert found.labels.share_interval == pytest.approx([low, high])
     assert found.labels.kappa_interval == pytest.approx([(low - 0.56) / 0.44, (high - 0.56) / 0.44])
+
+
+def test_a_score_that_equals_its_threshold_is_not_above_it_however_it_is_stored():
+    stored = np.float32([0.3, 0.7, 0.1])
+    for threshold in (0.3, 0.7):
+        assert is_above(stored, threshold).tolist() == is_above(stored.astype(np.float64), threshold).tolist()
+        assert not is_above(np.float32(threshold), threshold)
+        assert not is_above(float(np.float32(threshold)), threshold)
+        assert is_above(np.nextafter(np.float32(threshold), np.float32(1)), threshold)
+    assert is_above(stored, [0.2, 0.8, np.nan]).tolist() == [True, False, False]
+    (agreement,) = compare_scorers({"a": stored}, {"a": stored}, thresholds=({"a": 0.3}, {"a": 0.7}))
+    assert (agreement.labels.both, agreement.labels.only_first) == (0, 1)
 
 
 def test_the_threshold_is_exclusive_and_can_be_chosen():
