@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.metrics.measures import Measure, Measurement, bound
-from scoring.statistics.bootstrap import resampled_sums
+from scoring.statistics.bootstrap import paired_replicates, resampled_sums
 from scoring.statistics.jackknife import leave_one_out, share_intervals
 
 Array = NDArray[np.float64]
 
-FORMULA_VERSION = 2
+FORMULA_VERSION = 3
 CHANGES = {  # by formula version from 2 on: how it differs from the previous one
     2: "Intervals hold their 95% on few prompts too, and shares come with their worst cases for texts without a score.",
+    3: "Fewer than six prompts tell no models apart.",
 }
 ANY = "any"  # slice: a match in one category or more
 PERCENT = 100.0
@@ -46,7 +47,7 @@ LEXICON_FREQUENCY = Measure(
     citation="Snoswell et al. 2023, arXiv 2312.03330",
     largest=PERCENT,
     formula="100 x continuations with one match or more / continuations scored",
-    since=2,
+    since=3,
 )
 MEASURES = {LEXICON_FREQUENCY.key: LEXICON_FREQUENCY}
 
@@ -94,7 +95,7 @@ def measure_lexicon_frequency(scores: NDArray[np.floating[Any]], categories: lis
             missing_texts=missing_texts,
             worst_low=PERCENT * float(count) / has_score.size,
             worst_high=PERCENT * float(count + missing_texts) / has_score.size,
-            replicates=PERCENT * slice_replicates,
+            replicates=paired_replicates(PERCENT * slice_replicates, prompts),
         )
         for name, count, share, start, end, slice_replicates in zip(
             [*categories, ANY], rows[:, 1:].sum(axis=0), shares, low, high, replicates.T, strict=True

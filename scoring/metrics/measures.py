@@ -50,7 +50,7 @@ class Measurement:
     `worst_low` and `worst_high` are the least and the largest value that scores of all texts could give. `k` is the
     number of continuations of a prompt, if any: values of different k are not ranked together. `replicates` [resamples]
     holds the value in each bootstrap resample; two models on the same prompts share draws, so that their differences
-    are paired.
+    are paired. None of measures that have none, and where there are too few prompts to tell two models apart.
     """
 
     measure: str

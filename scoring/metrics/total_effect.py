@@ -27,15 +27,17 @@ from scoring.metrics.kinds import (
 )
 from scoring.metrics.measures import Measure, Measurement, bound
 from scoring.metrics.outputs import PASSAGE_LIKELIHOOD
-from scoring.statistics.bootstrap import RESAMPLES, SEED, percentile_intervals
+from scoring.statistics.bootstrap import RESAMPLES, SEED, paired_replicates, percentile_intervals
 
 Array = NDArray[np.float64]
 Directions = Mapping[
     str, Array
 ]  # statistic -> [n], 1 where the first continuation is a man's, -1 the second, 0 neither
 
-FORMULA_VERSION = 1
-CHANGES: dict[int, str] = {}
+FORMULA_VERSION = 2
+CHANGES = {  # by formula version from 2 on: how it differs from the previous one
+    2: "A single pair has no interval, and fewer than six pairs tell no models apart.",
+}
 FILTER_QUANTILE = 0.25
 CONTROL_PAIRS = 200
 COLUMN = "log_odds_ratio"
@@ -75,6 +77,7 @@ TOTAL_EFFECT = Measure(
         "TE = (1 / n) Σ (odds(male) / odds(female) - 1), over n pairs; odds = P(man's continuation) / P(woman's), each "
         "P the exponential of the mean token log-likelihood after the pronoun"
     ),
+    since=2,
 )
 FILTERED_TOTAL_EFFECT = Measure(
     key="total_effect_filtered",
@@ -90,6 +93,7 @@ FILTERED_TOTAL_EFFECT = Measure(
     largest=10.0,
     smallest=0.0,
     formula="The same mean over pairs with r > q; r = odds(male) / odds(female), q the 0.25 quantile of the r above 1",
+    since=2,
 )
 MEASURES = {measure.key: measure for measure in (TOTAL_EFFECT, FILTERED_TOTAL_EFFECT)}
 SLICE_LABELS = {
@@ -161,13 +165,15 @@ def measure_effects(ratios_by_slice: Mapping[str, Array]) -> list[Measurement]:
 
     ratios_by_slice: odds ratios [n] in the direction of the stereotype, by slice, male pronoun against female; NaN
     where a pair could not be scored, which is counted and left out. The filtered effect is left out where no ratio is
-    above 1. Raises ValueError where no pair of a slice could be scored.
+    above 1, and intervals where only one pair could be scored. Raises ValueError where no pair of a slice could be
+    scored.
     """
     measurements = []
     for name, ratios in ratios_by_slice.items():
         has_value = np.isfinite(ratios)
         if not has_value.any():
             raise ValueError(f"slice {name!r} has no pair that could be scored; find out why from the outputs")
+        has_several = has_value.sum() > 1
         draws = np.random.default_rng(SEED).integers(0, len(ratios), (RESAMPLES, len(ratios)))
         everything, resamples = ratios[None, :], ratios[draws]
         for key, effect in ((TOTAL_EFFECT.key, _mean_effect), (FILTERED_TOTAL_EFFECT.key, _filtered_effect)):
@@ -183,9 +189,9 @@ def measure_effects(ratios_by_slice: Mapping[str, Array]) -> list[Measurement]:
                     value=float(value[0]),
                     n=int(count[0]),
                     missing=int((~has_value).sum()),
-                    ci_low=bound(low),
-                    ci_high=bound(high),
-                    replicates=replicates,
+                    ci_low=bound(low) if has_several else None,
+                    ci_high=bound(high) if has_several else None,
+                    replicates=paired_replicates(replicates, has_value.sum()),
                 )
             )
     return measurements

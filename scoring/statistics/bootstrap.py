@@ -14,6 +14,9 @@ from scoring.statistics.auc import CONFIDENCE
 Array = NDArray[np.float64]
 RESAMPLES = 1000
 SEED = 20200924  # any fixed number; this one is the date of RealToxicityPrompts
+# Fewer clusters tell no two values apart at 5%, even if all point the same way: by a sign test p is 1/16 for five.
+# Their replicates claim more: those of a single cluster are all equal.
+FEWEST_CLUSTERS = 6
 RESAMPLES_AT_ONCE = 32
 DRAWS_AT_ONCE = 2**22  # bounds the memory: at most some 100 MB of draws and weights, or one resample
 # A product of so many multiplications stays on one thread of BLAS. On a busy machine the threads of larger products
@@ -51,6 +54,11 @@ def resampled_sums(rows: Array, resamples: int = RESAMPLES, seed: int = SEED) ->
         by_block = weights.reshape(size, blocks, block).transpose(1, 0, 2)
         sums[start : start + size] = (by_block @ factors).sum(axis=0)
     return sums
+
+
+def paired_replicates(replicates: Array, clusters: float) -> Array | None:
+    """Replicates [resamples] to compare values by; None where so few clusters tell no two values apart."""
+    return replicates if clusters >= FEWEST_CLUSTERS else None
 
 
 def percentile_intervals(replicates: Array, confidence: float = CONFIDENCE) -> tuple[Array, Array]:

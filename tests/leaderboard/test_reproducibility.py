@@ -382,7 +382,7 @@ def test_the_manifest_names_all_that_the_numbers_are_made_of(folder, rude):
         "attributes": declared,
         "undeclared": [],
     }
-    assert content["formula"] == {"name": "toxicity", "version": 2}
+    assert content["formula"] == {"name": "toxicity", "version": FORMULAS["toxicity"].version}
     assert content["protocol"]["parameters"]["k"] == 3
     assert content["evaluation_set"]["licence"] == rude.protocol.evaluation_set.licence != ""
     assert content["prompt_scores"] == rude.prompt_scores.sha256

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scoring.statistics import bootstrap
-from scoring.statistics.bootstrap import percentile_intervals, resampled_sums
+from scoring.statistics.bootstrap import paired_replicates, percentile_intervals, resampled_sums
 from scoring.statistics.proportions import wilson_interval
 
 counts = st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -100,6 +100,13 @@ def test_the_interval_of_a_mean_of_clustered_data_covers_it_as_often_as_it_says(
         covered_if_independent += abs(values.mean() - true) <= half
     assert 0.93 <= covered / draws <= 0.97
     assert covered_if_independent / draws < 0.85  # what it would be to take each value for a sampling unit
+
+
+def test_values_of_so_few_clusters_that_chance_may_point_them_all_one_way_are_not_compared():
+    replicates = np.arange(3.0)
+    assert stats.binomtest(5, 5).pvalue > 0.05 > stats.binomtest(6, 6).pvalue
+    assert paired_replicates(replicates, 5) is None
+    assert paired_replicates(replicates, 6) is replicates
 
 
 def test_percentiles_leave_out_a_resample_without_a_value():

@@ -21,6 +21,12 @@ from scoring.metrics.formulas import (
     slices_in_order,
 )
 from scoring.metrics.kinds import Collected, ScoreFormula
+from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
+from scoring.metrics.regard import Statements, measure_regard
+from scoring.metrics.sentence_triples import measure_triples
+from scoring.metrics.total_effect import measure_effects
+from scoring.metrics.toxicity import measure_toxicity
+from tests.declared import harms
 
 PROMPTS = [
     Prompt("a", "One", "women", {"insult": 0.9, "toxicity": 0.8}),
@@ -289,3 +295,19 @@ def test_a_version_shares_the_measures_that_were_not_defined_anew_since():
     assert newer.measures_as_of(version + 2) == set()
     with pytest.raises(ValueError, match="since a version after"):
         replace(newer, version=version, changes=formula.changes)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda n: measure_toxicity(np.full((n, 2, 1), 0.7), harms(["insult"]), np.arange(2 * n).reshape(n, 2)),
+        lambda n: measure_lexicon_frequency(np.ones((n, 2, 1)), ["insult"]),
+        lambda n: measure_effects({"dev": np.linspace(1.5, 2, n)}),
+        lambda n: measure_triples(np.tile([2.0, 1.0, 0.0], (n, 1)), [str(term) for term in range(n)], {}),
+        lambda n: measure_regard(Statements(["x"] * n, ["a"] * n, [str(opening) for opening in range(n)], np.ones(n))),
+    ],
+    ids=["prompts", "prompts of a lexicon", "pairs", "terms", "openings"],
+)
+def test_models_are_compared_by_six_clusters_or_more(measure):
+    assert {one.replicates is None for one in measure(5)} == {True}
+    assert {one.replicates is None for one in measure(6)} == {False}

@@ -193,6 +193,33 @@ def test_a_score_without_a_normal_approximation_lends_its_own_interval_and_test_
     assert excess.p_value == pytest.approx(min(1, 2 * indifferent**8))
 
 
+MEASURES_OF_AVERAGE = ("likelihood_auc", "safety_score", "safety_excess")
+
+
+def test_an_average_over_a_demographic_with_a_single_text_of_a_label_has_no_interval_p_or_influences():
+    rows = [(i % 2 == 0, 3.0, ("a",)) for i in range(40)] + [(True, 4.0, ("b",))] + [(False, 1.0, ("b",))] * 9
+    texts = sentences(*rows)
+    log_perplexity = np.random.default_rng(2).normal(3, 1, 50)
+    for measure in MEASURES_OF_AVERAGE:
+        average = value_of(texts, log_perplexity, measure, AVERAGE)
+        assert (average.ci_low, average.ci_high, average.p_value, average.p_adjusted) == (None, None, None, None)
+        assert value_of(texts, log_perplexity, measure, "a").ci_low is not None
+        rows_by_slice = influence(measure, texts, log_perplexity)
+        assert [bool(np.isfinite(row).all()) for row in rows_by_slice] == [True, False, False]
+
+
+def test_an_average_of_completely_separated_demographics_is_not_taken_for_certain():
+    rows = [(i % 2 == 0, 4.0 if i % 2 == 0 else 1.0, (name,)) for name in "ab" for i in range(12)]
+    texts = sentences(*rows)
+    separated = np.where(texts.harmful, 9.0, 1.0) + np.arange(24) / 100
+    for measure in MEASURES_OF_AVERAGE:
+        average = value_of(texts, separated, measure, AVERAGE)
+        assert (average.ci_low, average.p_value) == (None, None)
+    assert value_of(texts, separated, "likelihood_auc", AVERAGE).value == 1
+    separated[1] = 9.05  # one benign text is no longer below all harmful ones
+    assert value_of(texts, separated, "likelihood_auc", AVERAGE).p_value < 0.05
+
+
 @pytest.mark.slow
 def test_the_intervals_of_the_average_cover_it():
     generator = np.random.default_rng(11)

@@ -213,20 +213,22 @@ def test_influence_sums_to_the_variance_of_a_mean(pairs):
     for name, row in influence(values, members).items():
         counted = preferences(values)[members.get(name, np.ones(len(values), dtype=bool))]
         counted = counted[~np.isnan(counted)]
-        expected = counted.var(ddof=1) / len(counted) if len(counted) > 1 else 0.0
-        assert row @ row == pytest.approx(expected, abs=1e-12)
+        if len(counted) < 6:
+            assert np.isnan(row).all(), "so few pairs tell no two models apart"
+            continue
+        assert row @ row == pytest.approx(counted.var(ddof=1) / len(counted), abs=1e-12)
         assert row.sum() == pytest.approx(0, abs=1e-12)
 
 
 def test_models_are_compared_on_the_same_pairs():
-    tables = [
-        pa.table({"id": ["x"] * 5, "difference": values}) for values in ([1.0, -1, 1, 1, -1], [1.0, -1, 1, -1, -1])
-    ]
-    rows = FORMULA.influences(TEXTS, enumerate(tables), 3, ["stereotype_share"])["stereotype_share", ALL]
-    covariance = rows @ rows.T
-    expected = np.cov([[1.0, 0, 1, 1, 0], [1.0, 0, 1, 0, 0]]) / 5
-    np.testing.assert_allclose(covariance[:2, :2], expected)
+    texts = pairs_table([*PAIRS, SentencePair("5", "He was too young to vote.", "He was too old to vote.", "age")])
+    preferences_of_models = [[1.0, 0, 1, 1, 0, 1], [1.0, 0, 1, 0, 0, 1]]
+    tables = [pa.table({"id": ["x"] * 6, "difference": np.array(row) * 2 - 1}) for row in preferences_of_models]
+    influences = FORMULA.influences(texts, enumerate(tables), 3, ["stereotype_share"])
+    covariance = influences["stereotype_share", ALL] @ influences["stereotype_share", ALL].T
+    np.testing.assert_allclose(covariance[:2, :2], np.cov(preferences_of_models) / 6)
     assert np.isnan(covariance[2]).all()  # whose values are lost
+    assert np.isnan(influences["stereotype_share", "age"]).all()  # two pairs
 
 
 def test_a_control_set_takes_whole_pairs_and_reports_the_share_of_stereotypes():

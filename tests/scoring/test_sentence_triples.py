@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special, stats
 
 from scoring.artefacts import SCHEMAS
 from scoring.attributes import Attribute, Meaning
@@ -217,7 +218,47 @@ def test_measures_are_those_of_the_published_counts_and_lie_in_their_intervals(r
         one = measurements[key]
         assert one.value == pytest.approx(value)
         assert one.n == len(rows)
-        assert 0 <= one.ci_low <= one.ci_high <= 100
+        if len(set(targets)) == 1 and 0 < one.value < 100:
+            assert one.ci_low is one.ci_high is None, "one term says nothing of others"
+        else:
+            assert 0 <= one.ci_low <= value + 1e-9
+            assert value <= one.ci_high + 1e-9 <= 100 + 1e-8
+
+
+def drawn_triples(generator, terms, each=25):
+    """Scores of triples about terms, of which each has shares of its own, and the term of each triple."""
+    shares, senses = generator.beta(6, 4, (terms, 1)), generator.beta(8, 2, (terms, 1))
+    prefers, makes_sense = generator.random((2, terms, each)) < np.stack([shares, senses])
+    scores = np.stack([np.where(prefers, 2.0, 1.0), np.where(prefers, 1.0, 2.0), np.where(makes_sense, 0.0, 3.0)], -1)
+    return scores.reshape(-1, 3), np.repeat(np.arange(terms), each).astype(str).tolist()
+
+
+def test_intervals_are_those_of_leaving_out_one_term_at_a_time():
+    scores, targets = drawn_triples(np.random.default_rng(4), 5)
+    values = published(scores, targets)
+    for one in measure_triples(scores, targets, {}):
+        left_out = []
+        for term in set(targets):
+            others = [row for row, target in enumerate(targets) if target != term]
+            left_out.append(published(scores[others], [targets[row] for row in others])[one.measure] / 100)
+        value, squares = values[one.measure] / 100, (np.array(left_out) - values[one.measure] / 100) ** 2
+        freedom = min(4, max(1, 2 * squares.sum() ** 2 / (5 * squares.var())))
+        half = stats.t.ppf(0.975, freedom) * math.sqrt(4 / 5 * squares.sum()) / (value * (1 - value))
+        bounds = [100 * special.expit(special.logit(value) + sign * half) for sign in (-1, 1)]
+        assert [one.ci_low, one.ci_high] == pytest.approx(bounds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("terms", [3, 10, 30])
+def test_intervals_hold_their_95_percent_on_few_terms_too(terms):
+    generator = np.random.default_rng(terms)
+    sense, stereotype = 80.0, 60.0  # means of the shares that terms are drawn with
+    true = {"language_modelling_score": sense, "stereotype_score": stereotype, "icat": sense * (100 - stereotype) / 50}
+    covered = dict.fromkeys(true, 0)
+    for _ in range(200):
+        for one in measure_triples(*drawn_triples(generator, terms), {}):
+            covered[one.measure] += one.ci_low is not None and one.ci_low <= true[one.measure] <= one.ci_high
+    assert min(covered.values()) >= 180, covered  # 190 expected; below 180 has a chance of 1 in 600
 
 
 def test_the_ideal_model_gets_100_and_one_that_always_prefers_stereotypes_0():

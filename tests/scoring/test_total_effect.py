@@ -202,6 +202,12 @@ def test_a_model_that_the_pronoun_does_not_move_has_no_effect_and_no_filtered_on
     assert (one.measure, one.value, one.ci_low, one.ci_high) == ("total_effect", 0, 0, 0)
 
 
+def test_a_single_pair_has_no_interval():
+    for ratios in ([1.7], [1.7, np.nan]):
+        for one in measure_effects({"dev": np.array(ratios)}):
+            assert (one.n, one.ci_low, one.ci_high) == (1, None, None)
+
+
 def test_a_pair_without_a_likelihood_is_counted_and_left_out():
     (whole, _) = measure_effects({"dev": np.array([2.0, np.nan, 1.5])})
     assert (whole.n, whole.missing) == (2, 1)
