@@ -227,6 +227,7 @@ def test_the_table_of_alerts_has_every_kind_of_incident():
 # What is watched: alert rules of Prometheus, and a dashboard of Grafana
 
 ALERT_RULES = DEPLOY / "prometheus" / "alerts.yml"
+TESTS_OF_ALERTS = ALERT_RULES.with_name("alerts.test.yml")
 SELECTOR = re.compile(r"\b(plumbline_\w+)(?:\{([^}]*)\})?")
 MATCHER = re.compile(r'(\w+)(=~|=)"([^"]*)"')
 LABELS_OF_A_LEGEND = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
@@ -303,6 +304,17 @@ def test_the_table_of_rules_has_every_alert_of_prometheus():
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [rule["alert"] for rule in read_alerts()]
 
 
+def test_every_alert_of_prometheus_has_a_test_of_when_it_comes_and_when_it_does_not():
+    tests = yaml.safe_load(TESTS_OF_ALERTS.read_text())["tests"]
+    expectations: dict[str, set[bool]] = {}
+    for test in tests:
+        for case in test["alert_rule_test"]:
+            expectations.setdefault(case["alertname"], set()).add(bool(case["exp_alerts"]))
+    assert expectations == {rule["alert"]: {True, False} for rule in read_alerts()}
+
+
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
-def test_promtool_accepts_the_alert_rules():
-    subprocess.run(["promtool", "check", "rules", str(ALERT_RULES)], check=True)
+@pytest.mark.parametrize("command", [("check", ALERT_RULES), ("test", TESTS_OF_ALERTS)], ids=["rules", "tests"])
+def test_promtool_accepts_the_alert_rules_and_sees_each_come(command: tuple[str, Path]):
+    action, path = command
+    subprocess.run(["promtool", action, "rules", path.name], cwd=path.parent, check=True)
