@@ -1,6 +1,7 @@
 """Who watches the watch: what stops is told, also where what tells has stopped itself."""
 
 import errno
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,23 @@ def test_a_database_that_is_away_is_told_without_it_once_and_written_down_afterw
     incident = Incident.objects.get(kind=Incident.Kind.DATABASE)
     assert incident.resolved_at
     assert OutboxMessage.objects.get(incident=incident).event == OutboxMessage.Event.RESOLVED
+
+
+def test_a_database_that_takes_questions_and_answers_nothing_is_told_while_the_look_waits(came, monkeypatch):
+    answered = threading.Event()
+    problems = []
+
+    def ping(problem: str) -> None:
+        problems.append(problem)
+        if len(problems) == 2:
+            answered.set()
+
+    monkeypatch.setattr(incidents, "look_once", lambda _watch: answered.wait(60))
+    monkeypatch.setattr(incidents, "ping", ping)
+    incidents.look_in_time(incidents.DatabaseWatch(), 0.01)
+    assert set(problems) == {"the database does not answer"}
+    (hook,) = [body for path, body in came if path == "/hook"]
+    assert b"The database does not answer (nothing within 0 s)" in hook
 
 
 def test_a_broker_that_does_not_answer_is_an_incident(monkeypatch):

@@ -1,6 +1,7 @@
 """Incidents: opened when something is the case, resolved when it is no more; each told once to each receiver."""
 
 import logging
+import threading
 import time
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -22,6 +23,7 @@ from leaderboard.services.signs_of_life import hang_up, pulse
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 30.0  # between two looks: receivers learn of an incident within two minutes
+STUCK_SECONDS = 60.0  # a look takes a second or two; after so many the database takes connections and answers nothing
 SETTLED = timedelta(seconds=30)  # who looks at the same time as another sees the incident open
 
 
@@ -78,7 +80,7 @@ def keep_looking() -> None:
     watch = DatabaseWatch()
     while True:
         time.sleep(min(LOOK_SECONDS, settings.CHECK_SECONDS))
-        look_once(watch)
+        look_in_time(watch, STUCK_SECONDS)
 
 
 def keep_standing_in() -> None:
@@ -98,6 +100,22 @@ def stand_in() -> None:
     if beat_is_late_by() is not None:
         look()
         send_due([ALERTS])
+
+
+def look_in_time(watch: "DatabaseWatch", seconds: float) -> None:
+    """Look once, and tell where it takes longer than so many seconds, for as long as it does.
+
+    A database that has stopped, or whose host has, refuses nothing: whoever asks it waits. So the look has a thread of
+    its own.
+    """
+    thread = threading.Thread(target=look_once, args=(watch,), name="look", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    while thread.is_alive():
+        log.warning("looking for incidents takes over %.0f s: the database does not answer", seconds)
+        watch.note_silence(f"nothing within {seconds:.0f} s")
+        ping("the database does not answer")
+        thread.join(seconds)
 
 
 def look_once(watch: "DatabaseWatch") -> None:

@@ -72,6 +72,12 @@ class PostgreSQL:
     def start(self) -> None:
         self.server.ensure_postgres_running()
 
+    def find_processes(self) -> list[psutil.Process]:
+        """The server's own process and those of its connections."""
+        pid = (self.server.pgdata / "postmaster.pid").read_text().split()[0]
+        main = psutil.Process(int(pid))
+        return [main, *main.children()]
+
     def stop(self) -> None:
         with suppress(subprocess.SubprocessError):
             self.crash()  # nobody needs what it would write

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import psycopg2
 
 from tests.faults.campaign.board import WORKERS, Board, PostgreSQL, mount, wait_for
@@ -97,6 +98,21 @@ def database_away(board: Board) -> Iterator[None]:
         yield
     finally:
         board.database.start()
+
+
+@contextmanager
+def database_stopped(board: Board) -> Iterator[None]:
+    """Whoever asks it waits: all its processes are stopped, and the system goes on taking connections for them."""
+    assert isinstance(board.database, PostgreSQL)
+    processes = board.database.find_processes()
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
 
 @contextmanager
@@ -191,6 +207,7 @@ MAKERS: dict[str, Callable[[Board], AbstractContextManager[None]]] = {
     "end all connections to the database": connections_ended,
     "crash of the database": database_crashed,
     "database away": database_away,
+    "database stopped": database_stopped,
     "locked database": database_locked,
     "full disk": disk_filled,
     "read-only storage": storage_read_only,
