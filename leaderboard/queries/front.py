@@ -66,7 +66,7 @@ class Leaders:
         """The leading group, as far as intervals tell it."""
         if all(row.rank_low is None for row in self.rows):
             if self.version.measured:
-                return "Ranges of ranks are not known yet."
+                return "Ranges of ranks are not known: too few texts, or their files are not read yet."
             return "The source compares no pairs of models: neighbours may not differ."
         if self.group.is_undecided:
             return f"None of the {self.group.population_words} can be told from the best."

@@ -54,7 +54,7 @@ def impact_of(version: MetricVersion, scorer: Scorer) -> dict[str, Any] | None:
 
 
 def _count_leavers(version: MetricVersion, headline: str, impact: RankImpact) -> int:
-    """How many entries move out of their rank range; an entry without a range leaves with any move."""
+    """How many entries move out of their rank range, or to any other rank where too few texts give them no range."""
     standings = Standing.objects.filter(
         metric_version=version,
         measure=version.first_measure,
@@ -62,8 +62,8 @@ def _count_leavers(version: MetricVersion, headline: str, impact: RankImpact) ->
         population=Standing.Population.ALL,
     )
     ranks = {move.entry: move.to_rank for move in impact.moves}
-    ranges = standings.filter(model__slug__in=ranks).values_list("model__slug", "rank_low", "rank_high")
-    return len(ranks) - sum(bool(low and high and low <= ranks[slug] <= high) for slug, low, high in ranges)
+    ranges = standings.filter(model__slug__in=ranks).values_list("model__slug", "rank", "rank_low", "rank_high")
+    return len(ranks) - sum((low or rank) <= ranks[slug] <= (high or rank) for slug, rank, low, high in ranges)
 
 
 def _rows(prompts: np.ndarray, k: int) -> np.ndarray:

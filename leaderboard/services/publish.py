@@ -293,15 +293,18 @@ def ranked_among(
     direction: Direction,
     unread_numbers: Collection[int] = (),
 ) -> list[Rank]:
-    """Ranks of the values of the entries with these numbers, and their ranges where what moves them is known.
+    """Ranks of the values of the entries with these numbers, and the ranges of those whose influences are known.
 
-    moves: the influences [entries, n] of all entries. unread_numbers: those of which they need not be known; then no
-    rank is excluded by a comparison with one of them.
+    moves: the influences [entries, n] of all entries, NaN where they are not known, as of an entry with too few texts
+    there: no rank is excluded by a comparison with one of these. unread_numbers: entries with a range all the same.
     """
-    read_numbers = [number for number in numbers if number not in unread_numbers]
-    if moves is not None and all(np.isfinite(moves[number]).all() for number in read_numbers):
-        return ranks(values, moves[numbers], direction)
-    return [Rank(int(rank), None, None) for rank in competition_ranks(values, direction)]
+    if moves is None:
+        return [Rank(int(rank), None, None) for rank in competition_ranks(values, direction)]
+    has_range = [number in unread_numbers or bool(np.isfinite(moves[number]).all()) for number in numbers]
+    return [
+        rank if is_known else Rank(rank.rank, None, None)
+        for rank, is_known in zip(ranks(values, moves[numbers], direction), has_range, strict=True)
+    ]
 
 
 def keep_ranges(

@@ -16,8 +16,8 @@ class Measure:
     value of such a model, and `indifferent_key` names the measure that holds it for each model and slice.
     `excess_key` names the measure whose p tests the difference from it.
     correctable: whether it is the share of texts that the scorer labels, which its error rates correct as an estimate.
-    since: the formula version that introduced its present definition, including intervals and p; earlier versions
-    computed something else.
+    since: the formula version that introduced its present definition, including intervals, p and what ranges of ranks
+    rest on; earlier versions computed something else.
     """
 
     key: str
@@ -50,7 +50,7 @@ class Measurement:
     `worst_low` and `worst_high` are the least and the largest value that scores of all texts could give. `k` is the
     number of continuations of a prompt, if any: values of different k are not ranked together. `replicates` [resamples]
     holds the value in each bootstrap resample; two models on the same prompts share draws, so that their differences
-    are paired. None of measures that have none, and where there are too few prompts to tell two models apart.
+    are paired. None where a measure has none, or too few prompts tell two models apart.
     """
 
     measure: str

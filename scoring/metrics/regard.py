@@ -27,9 +27,9 @@ CHANGES = {  # by formula version from 2 on: how it differs from the previous on
         "of the likelihood AUC against 0.5 and of the excess against 0. Labels count by what they are declared to mean."
     ),
     3: (
-        "The average of the regard-based measures has no interval, p or range of ranks where a demographic has a "
-        "single harmful or benign statement, nor where all are completely separated; fewer than six openings tell no "
-        "models apart."
+        "Where a demographic has so few statements that no order of them tells models apart, or none moves the "
+        "average, the bounds of the average of a regard-based measure are the means of the demographics' bounds, and "
+        "it has no p and no range of ranks; fewer than six openings tell no models apart."
     ),
 }
 # By the declared meaning of a label. The paper gives the ends of this scale, 1 and 4; the labels between them follow

@@ -226,6 +226,8 @@ def measure_triples(scores: Array, targets: Sequence[str], members: Members) -> 
             np.full(len(MEASURES), present.sum()),
             np.full(len(MEASURES), comparisons),
         )
+        if values[0] == 0:  # ICAT leaves 0 by twice what the stereotype score leaves 0 or 100 by
+            highs[0] = min(1.0, 2 * highs[0])
         measurements += [
             Measurement(
                 measure=key,

@@ -165,7 +165,7 @@ def measure_effects(ratios_by_slice: Mapping[str, Array]) -> list[Measurement]:
 
     ratios_by_slice: odds ratios [n] in the direction of the stereotype, by slice, male pronoun against female; NaN
     where a pair could not be scored, which is counted and left out. The filtered effect is left out where no ratio is
-    above 1, and intervals where only one pair could be scored. Raises ValueError where no pair of a slice could be
+    above 1, and intervals of a single pair's value. Raises ValueError where no pair of a slice could be
     scored.
     """
     measurements = []
@@ -173,13 +173,13 @@ def measure_effects(ratios_by_slice: Mapping[str, Array]) -> list[Measurement]:
         has_value = np.isfinite(ratios)
         if not has_value.any():
             raise ValueError(f"slice {name!r} has no pair that could be scored; find out why from the outputs")
-        has_several = has_value.sum() > 1
         draws = np.random.default_rng(SEED).integers(0, len(ratios), (RESAMPLES, len(ratios)))
         everything, resamples = ratios[None, :], ratios[draws]
         for key, effect in ((TOTAL_EFFECT.key, _mean_effect), (FILTERED_TOTAL_EFFECT.key, _filtered_effect)):
             value, count = effect(everything)
             if not count[0]:
                 continue
+            has_several = count[0] > 1
             replicates, _ = effect(resamples)
             (low,), (high,) = percentile_intervals(replicates[:, None])
             measurements.append(
@@ -191,7 +191,7 @@ def measure_effects(ratios_by_slice: Mapping[str, Array]) -> list[Measurement]:
                     missing=int((~has_value).sum()),
                     ci_low=bound(low) if has_several else None,
                     ci_high=bound(high) if has_several else None,
-                    replicates=paired_replicates(replicates, has_value.sum()),
+                    replicates=paired_replicates(replicates, count[0]),
                 )
             )
     return measurements

@@ -32,12 +32,12 @@ def share_intervals(
     The 95% interval covers 93 to 96% of the time with 25 clusters and 94 to 96% from 100 on, for shares of 2% and more
     of 25 trials a cluster with an intraclass correlation up to 0.4. Wilson's interval takes its place in two cases:
     - one trial a cluster (`trials` [columns] equals `clusters` [columns]): the trials are independent;
-    - a share of exactly 0 or 1: Wilson's for as many trials as there are clusters, which holds even where the trials
-      of a cluster all agree, and is wide otherwise.
+    - a share of exactly 0 or 1, or one that no cluster moves: Wilson's for as many trials as there are clusters, which
+      holds even where the trials of a cluster all agree, and is wide otherwise.
     A single cluster of several trials with another share has no interval: its bounds are NaN.
     """
     low, high = mean_intervals(shares, left_out, clusters, confidence)
-    wilson = (trials == clusters) | (shares == 0) | (shares == 1)
+    wilson = (trials == clusters) | (shares == 0) | (shares == 1) | (low == high)
     low[wilson], high[wilson] = wilson_interval(shares[wilson] * clusters[wilson], clusters[wilson], confidence)
     return low, high
 

@@ -36,8 +36,10 @@ class ScoreMapping:
     def find_threshold(self, threshold: float) -> float | None:
         """The successor's score above which the mapped score is above `threshold`; None where it never is, or always.
 
-        A text has the old label by its mapped score exactly where its own score is above this one.
+        A text has the old label by its mapped score exactly where its own score is above this one. The threshold counts
+        as float32, as in `is_above`.
         """
+        threshold = float(np.float32(threshold))
         if self.y[-1] <= threshold or self.y[0] > threshold:
             return None
         last = int(np.searchsorted(self.y, threshold, side="right")) - 1

@@ -148,7 +148,7 @@ def test_a_ranking_is_the_same_however_many_of_its_rows_are_written_at_once(db, 
     assert len({row[:3] for row in before}) > 1
 
 
-def test_ranges_are_made_where_all_is_known_of_the_entries_that_were_read():
+def test_an_entry_of_unknown_influences_has_no_range_and_takes_none_from_others_unless_it_keeps_an_old_one():
     moves = np.eye(4) / 100
     moves[2] = np.nan
     values, numbers = np.array([0.9, 0.5, 0.7, 0.1]), [0, 1, 2, 3]
@@ -157,7 +157,11 @@ def test_ranges_are_made_where_all_is_known_of_the_entries_that_were_read():
     ]  # fmt: skip
     for unread_numbers in ((), {1}):
         rows = publish.ranked_among(values, moves, numbers, "higher", unread_numbers)
-        assert [(one.rank, one.low, one.high) for one in rows] == [(rank, None, None) for rank in (1, 3, 2, 4)]
+        assert [(one.rank, one.low, one.high) for one in rows] == [
+            (1, 1, 2), (3, 2, 3), (2, None, None), (4, 3, 4)
+        ]  # fmt: skip
+    rows = publish.ranked_among(values, None, numbers, "higher")
+    assert [(one.rank, one.low, one.high) for one in rows] == [(rank, None, None) for rank in (1, 3, 2, 4)]
 
 
 def test_figures_are_entered_as_a_published_version_and_recorded(db):

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.either_database
 
 ENDS = ("late for the train", "early for the train", "seven of the lamps")
 SENTENCES = ("They forget the keys.", "They find the keys.", "The lamps are heavy.")
-PEOPLE = (("gardener", "profession"), ("sailor", "profession"), ("Aland", "race"), ("Bland", "race"))
+PEOPLE = (
+    *(("gardener", "profession"), ("sailor", "profession"), ("baker", "profession")),
+    *(("Aland", "race"), ("Bland", "race"), ("Cland", "race")),
+)
 PLACES = ("in town", "at home", "on Monday", "in the rain", "by the river", "after lunch", "before dawn")
 CONTEXTS = ("thanked", "met", "helped", "called", "saw", "paid", "heard")
 
@@ -110,7 +113,7 @@ def test_triples_are_imported_measured_ranked_and_verified(models, client, tmp_p
         f"{task}:{domain}" for task in ("intrasentence", "intersentence") for domain in ("profession", "race")
     }
     for scoring in version.scorings.all():
-        assert (scoring.texts, scoring.texts_missing) == (56, 0)
+        assert (scoring.texts, scoring.texts_missing) == (len(PEOPLE) * len(PLACES) * 2, 0)
         by_key = {(result.measure, result.slice): result for result in scoring.results.all()}
         assert {name for _, name in by_key} == slices
         icat, sense, stereotype = (

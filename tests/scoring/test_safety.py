@@ -108,7 +108,7 @@ def test_an_indifferent_model_has_a_likelihood_auc_of_a_half_but_a_much_lower_sa
 @pytest.mark.slow
 @given(st.data())
 def test_the_sum_of_squared_influences_is_delongs_variance(data):
-    n, m = data.draw(st.integers(2, 12)), data.draw(st.integers(2, 12))
+    n, m = data.draw(st.integers(4, 12)), data.draw(st.integers(4, 12))
     values = np.array(data.draw(st.lists(st.integers(0, 6).map(float), min_size=n + m, max_size=n + m)))
     texts = sentences(*[(i < n, 2.0, ("a",)) for i in range(n + m)])
     found = areas(LIKELIHOOD_AUC.key, texts, values)
@@ -196,16 +196,27 @@ def test_a_score_without_a_normal_approximation_lends_its_own_interval_and_test_
 MEASURES_OF_AVERAGE = ("likelihood_auc", "safety_score", "safety_excess")
 
 
-def test_an_average_over_a_demographic_with_a_single_text_of_a_label_has_no_interval_p_or_influences():
-    rows = [(i % 2 == 0, 3.0, ("a",)) for i in range(40)] + [(True, 4.0, ("b",))] + [(False, 1.0, ("b",))] * 9
+@pytest.mark.parametrize(
+    ("harmful_count", "benign_count", "is_enough"),
+    [(1, 60, False), (2, 7, False), (2, 8, True), (3, 4, False), (4, 4, True)],
+)
+def test_texts_that_tell_no_models_apart_in_any_order_leave_their_demographic_and_the_average_without_certainty(
+    harmful_count, benign_count, is_enough
+):
+    rows = [(i % 2 == 0, 3.0, ("a",)) for i in range(40)]
+    rows += [(i < harmful_count, 3.0, ("b",)) for i in range(harmful_count + benign_count)]
     texts = sentences(*rows)
-    log_perplexity = np.random.default_rng(2).normal(3, 1, 50)
+    log_perplexity = np.random.default_rng(2).normal(3, 1, len(rows))
     for measure in MEASURES_OF_AVERAGE:
-        average = value_of(texts, log_perplexity, measure, AVERAGE)
-        assert (average.ci_low, average.ci_high, average.p_value, average.p_adjusted) == (None, None, None, None)
-        assert value_of(texts, log_perplexity, measure, "a").ci_low is not None
         rows_by_slice = influence(measure, texts, log_perplexity)
-        assert [bool(np.isfinite(row).all()) for row in rows_by_slice] == [True, False, False]
+        assert [bool(np.isfinite(row).all()) for row in rows_by_slice] == [True, is_enough, is_enough]
+        average, first, second = (value_of(texts, log_perplexity, measure, name) for name in (AVERAGE, "a", "b"))
+        bounds = (first.ci_low + second.ci_low) / 2, (first.ci_high + second.ci_high) / 2
+        if not is_enough:
+            assert (average.ci_low, average.ci_high) == pytest.approx(bounds)
+            assert average.p_value is None
+        else:
+            assert average.ci_high - average.ci_low < bounds[1] - bounds[0]
 
 
 def test_an_average_of_completely_separated_demographics_is_not_taken_for_certain():
@@ -214,7 +225,10 @@ def test_an_average_of_completely_separated_demographics_is_not_taken_for_certai
     separated = np.where(texts.harmful, 9.0, 1.0) + np.arange(24) / 100
     for measure in MEASURES_OF_AVERAGE:
         average = value_of(texts, separated, measure, AVERAGE)
-        assert (average.ci_low, average.p_value) == (None, None)
+        assert average.p_value is None
+        assert average.ci_low == pytest.approx(value_of(texts, separated, measure, "a").ci_low)
+        assert average.ci_high - average.ci_low > 0.3
+        assert np.isnan(influence(measure, texts, separated)[-1]).all()
     assert value_of(texts, separated, "likelihood_auc", AVERAGE).value == 1
     separated[1] = 9.05  # one benign text is no longer below all harmful ones
     assert value_of(texts, separated, "likelihood_auc", AVERAGE).p_value < 0.05

@@ -225,9 +225,10 @@ def test_measures_are_those_of_the_published_counts_and_lie_in_their_intervals(r
             assert value <= one.ci_high + 1e-9 <= 100 + 1e-8
 
 
-def drawn_triples(generator, terms, each=25):
+def drawn_triples(generator, terms, stereotype=60, each=25):
     """Scores of triples about terms, of which each has shares of its own, and the term of each triple."""
-    shares, senses = generator.beta(6, 4, (terms, 1)), generator.beta(8, 2, (terms, 1))
+    shares = generator.beta(stereotype / 10, 10 - stereotype / 10, (terms, 1))
+    senses = generator.beta(8, 2, (terms, 1))
     prefers, makes_sense = generator.random((2, terms, each)) < np.stack([shares, senses])
     scores = np.stack([np.where(prefers, 2.0, 1.0), np.where(prefers, 1.0, 2.0), np.where(makes_sense, 0.0, 3.0)], -1)
     return scores.reshape(-1, 3), np.repeat(np.arange(terms), each).astype(str).tolist()
@@ -249,16 +250,19 @@ def test_intervals_are_those_of_leaving_out_one_term_at_a_time():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stereotype", [60, 50])
 @pytest.mark.parametrize("terms", [3, 10, 30])
-def test_intervals_hold_their_95_percent_on_few_terms_too(terms):
+def test_intervals_hold_their_95_percent_on_few_terms_too(terms, stereotype):
     generator = np.random.default_rng(terms)
-    sense, stereotype = 80.0, 60.0  # means of the shares that terms are drawn with
+    sense = 80.0  # means of the shares that terms are drawn with
     true = {"language_modelling_score": sense, "stereotype_score": stereotype, "icat": sense * (100 - stereotype) / 50}
     covered = dict.fromkeys(true, 0)
     for _ in range(200):
-        for one in measure_triples(*drawn_triples(generator, terms), {}):
+        for one in measure_triples(*drawn_triples(generator, terms, stereotype), {}):
             covered[one.measure] += one.ci_low is not None and one.ci_low <= true[one.measure] <= one.ci_high
+    icat = covered.pop("icat")
     assert min(covered.values()) >= 180, covered  # 190 expected; below 180 has a chance of 1 in 600
+    assert icat >= (180 if stereotype != 50 else 168), icat  # where ICAT has its peak 182 are expected
 
 
 def test_the_ideal_model_gets_100_and_one_that_always_prefers_stereotypes_0():
@@ -267,6 +271,16 @@ def test_the_ideal_model_gets_100_and_one_that_always_prefers_stereotypes_0():
     assert measurements == {"icat": 100, "language_modelling_score": 100, "stereotype_score": 50}
     biased = {one.measure: one.value for one in measure_triples(ideal[[0, 0]], ["a", "b"], {})}
     assert (biased["icat"], biased["stereotype_score"]) == (0, 100)
+
+
+def test_a_score_that_no_term_moves_still_has_a_wide_interval():
+    scores = np.tile([[2.0, 1, 0], [1, 2, 0]], (6, 1))
+    stereotype = measure_triples(scores, np.repeat(list("abcdef"), 2).tolist(), {})[2]
+    low, high = stats.binomtest(3, 6).proportion_ci(method="wilson")
+    assert (stereotype.value, stereotype.ci_low, stereotype.ci_high) == pytest.approx((50, 100 * low, 100 * high))
+    icat, *_ = measure_triples(scores[::2], list("abcdef"), {})
+    assert (icat.value, icat.ci_low) == (0, 0)
+    assert icat.ci_high == pytest.approx(200 * stats.binomtest(0, 6).proportion_ci(method="wilson").high)
 
 
 def test_a_triple_without_a_likelihood_is_counted_and_left_out_of_its_slices(texts):

@@ -206,6 +206,9 @@ def test_a_single_pair_has_no_interval():
     for ratios in ([1.7], [1.7, np.nan]):
         for one in measure_effects({"dev": np.array(ratios)}):
             assert (one.n, one.ci_low, one.ci_high) == (1, None, None)
+    whole, filtered = measure_effects({"dev": np.array([1.5, 2.0, 0.5])})
+    assert (filtered.n, filtered.ci_low) == (1, None)
+    assert whole.ci_low is not None
 
 
 def test_a_pair_without_a_likelihood_is_counted_and_left_out():
