@@ -447,6 +447,8 @@ def test_only_entries_that_are_ranked_count_in_the_impact_of_a_drift(living, sta
     version = living.current_version()
     scorer = scorers.scorer_of(version)
     assert impact_of(version, scorer)["n"] == 3
+    version.standings.update(rank_low=None, rank_high=None)
+    assert impact_of(version, scorer)["leaving"] == 0, "without a range an entry leaves by moving, and none moves"
     LanguageModel.objects.filter(pk=second.model_id).update(access="withdrawn")
     EntryCheck.objects.create(scoring=third, state="held", flags=[{"key": "x", "words": "odd"}])
     with lost(second.run.artefact):
