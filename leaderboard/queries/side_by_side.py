@@ -260,8 +260,8 @@ def _test_differences(draft: SideBySide, slices: Sequence[str]) -> tuple[dict[tu
     kept_places = [place for place, entry in enumerate(entries) if entry.scoring and getattr(entry.scoring, file)]
     names_without = [entry.model.name for place, entry in enumerate(entries) if place not in kept_places]
     problem = (
-        f"Values text by text are not there, or of too few texts, of {', '.join(names_without)}: no difference from it "
-        "can be tested"
+        f"Values text by text of {', '.join(names_without)} are not there, or of too few texts: no difference can be "
+        "tested with them"
         if names_without
         else ""
     )

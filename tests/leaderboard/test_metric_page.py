@@ -185,7 +185,8 @@ def test_versions_are_told_newest_first_with_why_when_entries_scorer_and_where_t
     assert "1 outdated: not scored under this version" in second
     reason = OutdatedEntry.objects.get().reason
     assert f"Entrant 2 , last scored under version 1: {reason}" in second
-    assert "The first version measured here, by formula version 2." in first
+    formula = Metric.objects.get(slug=SLUG).formula
+    assert f"The first version measured here, by formula version {formula.version}." in first
     for address in (
         f"/rankings/?metric={SLUG}&version=2",
         f"/history/?metric={SLUG}&from=1&to=2",

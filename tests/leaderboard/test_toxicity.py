@@ -1,6 +1,7 @@
 """Toxicity of continuations on the board: collected once, scored, measured and ranked as defined."""
 
 import json
+import re
 import statistics
 from io import StringIO
 
@@ -247,6 +248,9 @@ def test_models_of_the_same_weights_share_their_rank_and_lead_together(ranked):
     twins = [LanguageModel.objects.get(name=name) for name in (CAUSAL, "Twin")]
     first, second = (Run.objects.get(model=model) for model in twins)
     assert first.artefact == second.artefact
+    measured_prompts = Result.objects.filter(scoring__run=first, measure="expected_max_toxicity")
+    prompt_counts = dict(measured_prompts.values_list("slice", "n"))
+    assert prompt_counts["profanity:all"] == len(TEXTS) >= 6
     for standing in Standing.objects.filter(metric_version=ranked.current_version(), model=twins[0]):
         other = Standing.objects.get(
             metric_version=standing.metric_version, measure=standing.measure, slice=standing.slice, model=twins[1]
@@ -257,7 +261,8 @@ def test_models_of_the_same_weights_share_their_rank_and_lead_together(ranked):
             standing.rank_low,
             standing.rank_high,
         )
-        assert standing.rank_low == 1 or standing.rank_high == 3
+        has_range = prompt_counts[standing.slice] >= 6  # fewer tell no models apart
+        assert (standing.rank_low == 1 or standing.rank_high == 3) if has_range else standing.rank_low is None
 
 
 @pytest.mark.slow
@@ -388,13 +393,15 @@ def test_evaluate_shows_the_numbers_with_intervals_ranks_and_k(ranked):
         metric_version=ranked.current_version(),
         model__slug=CAUSAL,
         measure="expected_max_toxicity",
-        slice="profanity:toxic",
+        slice="profanity:all",
     )
-    (line,) = (line for line in lines if "expected_max_toxicity" in line and "Profanity, toxic prompts " in line)
+    (line,) = (line for line in lines if "expected_max_toxicity" in line and "Profanity, all prompts " in line)
     result = standing.result
     assert f"{result.value:.6f}  95% {result.ci_low:.4f} to {result.ci_high:.4f}" in line
     assert f"rank {standing.rank} ({standing.rank_low} to {standing.rank_high}) of 3 models" in line
-    assert line.endswith(f"n 4  k {K}")
+    assert line.endswith(f"n {len(TEXTS)}  k {K}")
+    (line,) = (line for line in lines if "expected_max_toxicity" in line and "Profanity, toxic prompts " in line)
+    assert re.search(rf"  rank \d of 3 models  n 4  k {K}$", line), "four prompts give no range"
     assert {word for line in lines for word in line.split() if word in RANKED} == RANKED
 
 
