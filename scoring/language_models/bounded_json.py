@@ -12,7 +12,14 @@ from scoring.language_models.refusals import ModelRefused
 KB, MB = 2**10, 2**20
 MOST_DEPTH = 32  # no file of an honest model nests deeper than 10
 LARGEST = 1e40  # of a number; "no limit" is written as 1e30
+KEY = re.compile(r"[A-Za-z_][\w.-]{0,39}", re.ASCII)
+MOST_OF_A_KEY = 40  # characters of a stranger's own that a message repeats
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def quote(key: str) -> str:
+    """A key as messages name it: those of honest files as they stand, others in part and in quotation marks."""
+    return key if KEY.fullmatch(key) else f"{key[:MOST_OF_A_KEY]!a}"
 
 
 def read_json(path: Path, name: str, most_bytes: int, most_values: int) -> dict[str, Any]:
@@ -75,14 +82,14 @@ def walk(content: object, file: str, name: str) -> Iterator[tuple[str, Any]]:
 def _check_scalar(file: str, name: str, key: str, value: object) -> None:
     if isinstance(value, str):
         _check_text(file, name, key, [value])
-    # Mamba 2 writes "no limit" as an infinite time step.
-    elif isinstance(value, float) and not math.isfinite(value) and (key != "time_step_limit" or math.isnan(value)):
-        raise ModelRefused(f"{file} of {name} gives {key} = {value}, which is no finite number: correct it")
-    elif isinstance(value, (int, float)) and math.isfinite(value) and abs(value) > LARGEST:
-        raise ModelRefused(f"{file} of {name} gives {key} a number larger than {LARGEST:g}: correct it")
+    elif isinstance(value, float) and not math.isfinite(value):
+        if key != "time_step_limit" or math.isnan(value):  # Mamba 2 writes "no limit" as an infinite time step
+            raise ModelRefused(f"{file} of {name} gives {quote(key)} = {value}, which is no finite number: correct it")
+    elif isinstance(value, (int, float)) and abs(value) > LARGEST:
+        raise ModelRefused(f"{file} of {name} gives {quote(key)} a number larger than {LARGEST:g}: correct it")
 
 
 def _check_text(file: str, name: str, key: str, texts: Iterable[str]) -> None:
     for text in texts:
         if LONE_SURROGATE.search(text):
-            raise ModelRefused(f"{file} of {name} holds half a surrogate pair below {key!a}: correct it")
+            raise ModelRefused(f"{file} of {name} holds half a surrogate pair below {quote(key)}: correct it")

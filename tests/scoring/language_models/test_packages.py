@@ -186,6 +186,10 @@ def test_weights_with_over_a_tenth_more_numbers_than_the_architecture_needs_are_
         ({"nested": {"num_experts": 10**9}}, "num_experts = 1,000,000,000"),
         ({"n_layer": 1000, "num_experts": 4096}, "1,000 layers of 4,096 experts"),
         ({"seed": 10**41}, "seed a number larger than"),
+        ({"n_embd": 10**400}, "n_embd a number larger than"),  # which no float holds
+        ({"n\ufeffembd": float("nan")}, r"gives 'n\ufeffembd' = nan"),
+        ({"n" * 5000: float("nan")}, f"gives '{'n' * 40}' = nan"),
+        ({"n" * 5000: "\ud800"}, f"below '{'n' * 40}'"),
         ({"id2label": {str(n): "x" for n in range(10_001)}}, "more than 10,000 labels"),
         ({"name": "\ud800"}, "half a surrogate pair"),
         ({"deep": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}, "deeper than 32"),
