@@ -145,7 +145,7 @@ def test_miniatures_that_lead_are_counted_apart(client, measured_board):
 @pytest.mark.parametrize(
     ("measured", "words"),
     [
-        (True, "Ranges of ranks are not known yet."),
+        (True, "Ranges of ranks are not known: too few texts, or their files are not read yet."),
         (False, "The source compares no pairs of models: neighbours may not differ."),
     ],
 )
