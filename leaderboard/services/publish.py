@@ -295,8 +295,8 @@ def ranked_among(
 ) -> list[Rank]:
     """Ranks of the values of the entries with these numbers, and the ranges of those whose influences are known.
 
-    moves: the influences [entries, n] of all entries, NaN where they are not known, as of an entry with too few texts
-    there: no rank is excluded by a comparison with one of these. unread_numbers: entries with a range all the same.
+    moves: the influences [entries, n] of all entries, NaN where they are not known, as of an entry with too few texts:
+    no rank is excluded by a comparison with one of these. unread_numbers: entries with a range all the same.
     """
     if moves is None:
         return [Rank(int(rank), None, None) for rank in competition_ranks(values, direction)]

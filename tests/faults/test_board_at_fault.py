@@ -241,10 +241,10 @@ def test_a_model_is_hidden_and_withdrawn_though_files_of_another_are_lost_or_the
         assert hide_model(second.model, "a complaint")
         assert names_of(board.current_version()) == {"entrant-1", "entrant-3"}
         tasks.renew_ranges(board.current_version().pk)
-        kept = Standing.objects.filter(model=first.model, slice__in=ranges)
+        standings = Standing.objects.filter(model=first.model, slice__in=ranges)
         assert names_of(board.current_version()) == {"entrant-1", "entrant-3"}
-        assert all(standing.rank_low <= standing.rank <= standing.rank_high for standing in kept)
-        assert all(standing.rank_high <= min(2, ranges[standing.slice]) for standing in kept)
+        assert all(standing.rank_low <= standing.rank <= standing.rank_high for standing in standings)
+        assert all(standing.rank_high <= min(2, ranges[standing.slice]) for standing in standings)
     with storage_away():
         assert set_access(third.model, "withdrawn", "a complaint")
         assert names_of(board.current_version()) == {"entrant-1"}

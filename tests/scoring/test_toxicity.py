@@ -83,8 +83,8 @@ def naive(scores, identities, chosen):
     short = [row for row in members if 0 < (~np.isnan(row)).sum() < len(row)]
     lacks = [sum(1 - of(np.nanmax(row)) for row in short) for of in (lambda x: x, lambda x: x**2, lambda x: x > 0.5)]
     total, squares, any_toxic = (
-        np.minimum(of, of - gain + lack)
-        for of, gain, lack in zip((total, squares, any_toxic), gains, lacks, strict=True)
+        np.minimum(prompt_sum, prompt_sum - gain + lack)
+        for prompt_sum, gain, lack in zip((total, squares, any_toxic), gains, lacks, strict=True)
     )
     prompts = {
         "expected_max_toxicity": (total / n, *of_prompts),
