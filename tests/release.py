@@ -4,8 +4,8 @@
    CITATION.cff and SECURITY.md where PROJECT_URL=... names it, the hashes of migrations that are frozen from now on,
    and a dump of a new board, which the tests of later releases migrate. One commit.
 2. The annotated tag vVERSION.
-3. In dist/VERSION: the code as an archive, the engine as a wheel, the image where docker, podman or buildah runs,
-   SHA256SUMS, and provenance.json, an in-toto statement of what they were made from.
+3. In dist/VERSION: the code as an archive, the engine as a wheel, the images of the workers and of the site where
+   docker, podman or buildah runs, SHA256SUMS, and provenance.json, an in-toto statement of what they were made from.
 
 An interrupted first step leaves the tree as it was; a commit and a tag that are there are left as they are. The same
 command goes on. `--rehearse` does everything in a clone, whose folder it prints.
@@ -29,6 +29,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-site.lock", "requirements-dev.lock")
+# What the images of deploy/Dockerfile are called, and the arguments that they are built with.
+IMAGES = {"plumbline": (), "plumbline-site": ("--build-arg", "REQUIREMENTS=requirements-site.lock")}
 NO_ADDRESS = "not published yet."
 WHEEL = "from setuptools import build_meta; build_meta.build_wheel({folder!r})"
 
@@ -139,31 +141,29 @@ def build_files(root: Path, version: str, folder: Path) -> Path:
         moment = {"SOURCE_DATE_EPOCH": run(root, "git", "log", "-1", "--format=%ct", tag)}
         run(code, sys.executable, "-c", WHEEL.format(folder=str(folder)), variables=moment)
         shutil.copy(root / "tests" / "releases" / f"{version}.board.sql.gz", folder / f"{name}-board.sql.gz")
-        image = build_image(code, version, folder / f"{name}-image.tar")
-    statement = describe_origin(root, version, folder, image)
+        images = build_images(code, version, folder)
+    statement = describe_origin(root, version, folder, images)
     (folder / "provenance.json").write_text(json.dumps(statement, indent=2) + "\n", encoding="utf-8")
     sums = "".join(f"{hash_file(path)}  {path.name}\n" for path in sorted(folder.iterdir()))
     (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
     return folder
 
 
-def build_image(code: Path, version: str, target: Path) -> str:
-    """Save the image as an archive, by what builds images here; returns how, or why there is none."""
-    image = f"plumbline:{version}"
-    savings = {
-        "docker": ("save", "--output", str(target), image),
-        "podman": ("save", "--output", str(target), image),
-        "buildah": ("push", image, f"docker-archive:{target}"),
-    }
-    for tool, saving in savings.items():
+def build_images(code: Path, version: str, folder: Path) -> str:
+    """Save each image as an archive, by what builds images here; returns how, or why there is none."""
+    tools = {"docker": ("save", "--output"), "podman": ("save", "--output"), "buildah": ("push",)}
+    for tool, saving in tools.items():
         if shutil.which(tool) and subprocess.run([tool, "info"], capture_output=True, check=False).returncode == 0:
-            run(code, tool, "build", "--file", "deploy/Dockerfile", "--tag", image, ".")
-            run(code, tool, *saving)
+            for name, arguments in IMAGES.items():
+                image, archive = f"{name}:{version}", str(folder / f"{name}-{version}-image.tar")
+                run(code, tool, "build", "--file", "deploy/Dockerfile", "--tag", image, *arguments, ".")
+                places = (image, f"docker-archive:{archive}") if tool == "buildah" else (archive, image)
+                run(code, tool, *saving, *places)
             return f"built with {tool}"
     return "not made: neither docker nor podman nor buildah runs here"
 
 
-def describe_origin(root: Path, version: str, folder: Path, image: str) -> dict[str, object]:
+def describe_origin(root: Path, version: str, folder: Path, images: str) -> dict[str, object]:
     """What the files were made from and by, as an in-toto statement with SLSA's provenance."""
     commit = run(root, "git", "rev-parse", f"v{version}^{{commit}}")
     locks = [{"name": name, "digest": {"sha256": hash_file(root / name)}} for name in LOCKS]
@@ -175,7 +175,7 @@ def describe_origin(root: Path, version: str, folder: Path, image: str) -> dict[
             "buildDefinition": {
                 "buildType": "urn:plumbline:make-release",
                 "externalParameters": {"version": version},
-                "internalParameters": {"image": image},
+                "internalParameters": {"images": images},
                 "resolvedDependencies": [{"name": "commit", "digest": {"gitCommit": commit}}, *locks],
             },
             "runDetails": {
@@ -217,7 +217,7 @@ def main() -> None:
         sys.exit(f"make release: {refusal}")
     statement = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     print((folder / "SHA256SUMS").read_text(encoding="utf-8"), end="")
-    print(f"the image was {statement['predicate']['buildDefinition']['internalParameters']['image']}")
+    print(f"the images were {statement['predicate']['buildDefinition']['internalParameters']['images']}")
     if f": {NO_ADDRESS}\n" in (root / "SECURITY.md").read_text(encoding="utf-8"):
         print("SECURITY.md does not say where the project is: give PROJECT_URL=https://... before you publish it")
     print(f"look at {folder} and at `git -C {root} show v{arguments.version}`; then push the branch and the tag")

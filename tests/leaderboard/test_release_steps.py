@@ -8,6 +8,7 @@ import pytest
 
 from tests.release import (
     ReleaseRefused,
+    build_images,
     describe_origin,
     freeze_migrations,
     hash_file,
@@ -141,4 +142,48 @@ def test_the_origin_names_the_commit_each_lock_and_the_hash_of_each_file(checkou
     assert {lock["name"]: lock["digest"]["sha256"] for lock in locks} == {
         path.name: hash_file(path) for path in checkout.glob("*.lock")
     }
-    assert definition["internalParameters"] == {"image": "not made: no tool"}
+    assert definition["internalParameters"] == {"images": "not made: no tool"}
+
+
+BUILDER = """#!/bin/sh
+echo "$@" >> "$LOG"
+[ "$1" = info ] && exit {answer}
+for word; do case "$word" in *image.tar) : > "${{word#docker-archive:}}";; esac; done
+"""
+
+
+@pytest.mark.parametrize(
+    ("running", "saving"),
+    [
+        ("docker", "save --output {archive} {image}"),
+        ("podman", "save --output {archive} {image}"),
+        ("buildah", "push {image} docker-archive:{archive}"),
+    ],
+)
+def test_the_images_of_workers_and_of_the_site_are_built_and_kept_by_the_tool_that_runs(
+    running, saving, tmp_path, monkeypatch
+):
+    """`docker` is often installed where nothing runs that it talks to."""
+    tools, folder, log = tmp_path / "tools", tmp_path / "files", tmp_path / "log"
+    for path in (tools, folder):
+        path.mkdir()
+    for tool in ("docker", running):
+        (tools / tool).write_text(BUILDER.format(answer=int(tool != running)))
+        (tools / tool).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.setenv("LOG", str(log))
+    assert build_images(tmp_path, "0.2.0", folder) == f"built with {running}"
+    names = ("plumbline-0.2.0-image.tar", "plumbline-site-0.2.0-image.tar")
+    assert {path.name for path in folder.iterdir()} == set(names)
+    workers, site = (folder / name for name in names)
+    assert [line for line in log.read_text().splitlines() if line != "info"] == [
+        "build --file deploy/Dockerfile --tag plumbline:0.2.0 .",
+        saving.format(archive=workers, image="plumbline:0.2.0"),
+        "build --file deploy/Dockerfile --tag plumbline-site:0.2.0 --build-arg REQUIREMENTS=requirements-site.lock .",
+        saving.format(archive=site, image="plumbline-site:0.2.0"),
+    ]
+
+
+def test_where_nothing_builds_images_the_release_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert build_images(tmp_path, "0.2.0", tmp_path) == "not made: neither docker nor podman nor buildah runs here"
