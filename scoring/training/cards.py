@@ -33,8 +33,7 @@ first minute. It is small and knows little; its likelihoods are real, its text i
 | tokenizer | {tokenizer}, {vocabulary:,} entries, lower-cased, trained on the same text |
 | held-out {measure} | **{held_out:.3f} nats a token** ({documents} documents, {tokens:,} tokens) |
 | a uniform model | {uniform:.3f} nats a token |
-| training | {epochs} epochs, {steps:,} steps of {effective_batch} rows of {learnt_context} tokens |
-| optimiser | AdamW, learning rate up to {learning_rate:g}, seed {seed} |
+| training | {steps:,} steps of about {tokens_per_step:,} tokens, seed {seed} |
 
 Log-perplexities of models with different tokenizers, or of different kinds, do not compare.
 

@@ -10,7 +10,15 @@ from transformers import AutoConfig, PreTrainedModel
 from scoring.language_models import LoadedModel, load, resolve
 from scoring.language_models.architecture import inspect
 from scoring.refusals import Refused
-from scoring.training.distillation import DistillationLoss, distil, hidden_state_loss, soft_target_loss, split_documents
+from scoring.training.distillation import (
+    PROJECTION,
+    DistillationLoss,
+    distil,
+    hidden_state_loss,
+    read_documents,
+    soft_target_loss,
+    split_documents,
+)
 from scoring.training.examples import Examples, collate, pack_documents
 from scoring.training.pretraining import IGNORED, prediction_loss
 from scoring.training.settings import Distillation
@@ -83,9 +91,38 @@ def test_heads_share_keys_and_values_as_the_teachers_do_where_they_divide_and_no
     assert student.head_dim == 64
 
 
+def test_an_inner_size_that_gpt2_names_keeps_its_ratio_too_and_without_one_there_is_none():
+    teacher = AutoConfig.for_model("gpt2", n_embd=256, n_inner=768)
+    assert configure_student(teacher, 1, 64).n_inner == 192
+    assert configure_student(AutoConfig.for_model("gpt2", n_embd=256), 1, 64).n_inner is None
+
+
+def test_kinds_of_layers_come_in_the_teachers_order_again_and_again():
+    teacher = AutoConfig.for_model("llama", hidden_size=128, num_attention_heads=2, num_key_value_heads=2)
+    teacher.layer_types = ["sliding_attention", "full_attention", "full_attention"]
+    assert configure_student(teacher, 4, 64).layer_types == [*teacher.layer_types, "sliding_attention"]
+
+
+@pytest.mark.parametrize(("width", "heads"), [(2, 1), (6, 1), (62, 1), (64, 1), (128, 2)])
+def test_a_width_is_even_and_above_one_head_a_multiple_of_heads(width, heads):
+    student = configure_student(AutoConfig.for_model("gpt2"), 1, width)
+    assert (student.hidden_size, student.num_attention_heads, student.num_hidden_layers) == (width, heads, 1)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_student_starts_as_its_seed_says_in_whole_precision(seed):
+    teacher = tiny("GPT-2")
+    students = [build_student(teacher.model, teacher.architecture, 1, 16, seed=number) for number in (seed, seed, 0)]
+    first, again, other = (student.transformer.wte.weight for student in students)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert first.dtype == torch.float32
+
+
 @pytest.mark.parametrize(
     ("family", "depth", "width", "words"),
     [
+        ("gpt2", 1, 7, "hidden = 7: use a multiple of 64"),
         ("albert", 1, 64, "teacher = 'albert': use a model of one of bert"),
         ("gpt2", 0, 64, "layers = 0: use 1 or more"),
         ("gpt2", 1, 100, "hidden = 100: use a multiple of 64"),
@@ -212,3 +249,82 @@ def test_a_loss_that_is_no_number_ends_the_run(texts, tmp_path, causal_teacher):
 def test_settings_that_make_no_sense_are_refused_by_name(field, value):
     with pytest.raises(Refused, match=f"^{field} = "):
         Distillation(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("pretraining_steps", 0),
+        ("steps", 1),
+        ("batch", 1),
+        ("context", 4),
+        ("temperature", 0.5),
+        ("language_modelling_weight", 0.0),
+        ("hidden_weight", 0.5),
+        ("masked_share", 0.5),
+        ("checkpoint_every", 1),
+        ("precision", "bfloat16"),
+    ],
+)
+def test_settings_at_the_edge_of_sense_are_taken(field, value):
+    assert getattr(Distillation(**{field: value}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "advice"),
+    [
+        ("pretraining_steps", -1, "use 0 or more"),
+        ("steps", 0, "use 1 or more"),
+        ("masked_share", 0.0, "use a number between 0 and 1"),
+        ("masked_share", 1.5, "use a number between 0 and 1"),
+        ("hidden_weight", -0.5, "use 0 or a number above"),
+    ],
+)
+def test_a_refused_setting_comes_with_what_would_do(field, value, advice):
+    with pytest.raises(Refused, match=f"^{field} = {value}: {advice}$"):
+        Distillation(**{field: value})
+
+
+def test_both_stages_last_an_epoch_where_no_steps_are_given():
+    loop = Distillation(batch=3, seed=4, learning_rate=1e-3, checkpoint_every=5, precision="bfloat16").loop(17)
+    assert (loop.stages, loop.batch, loop.seed, loop.peak_rate) == ([17, 17], 3, 4, 1e-3)
+    assert (loop.checkpoint_every, loop.precision, loop.accumulation) == (5, "bfloat16", 1)
+    assert Distillation(pretraining_steps=0, steps=9).loop(17).stages == [0, 9]
+
+
+def test_documents_are_the_distinct_texts_of_all_files_in_their_order(tmp_path):
+    first, second = tmp_path / "one.txt", tmp_path / "two.txt"
+    first.write_text("b\n \na\nb\n", encoding="utf-8")
+    second.write_text("a\nc\n", encoding="utf-8")
+    assert read_documents([first, second]) == ["b", "a", "c"]
+    assert read_documents([second]) == ["a", "c"]
+    second.write_text("a\na\n", encoding="utf-8")
+    with pytest.raises(Refused, match=r"texts = '.*two\.txt': hold fewer than two texts; give files with one a line"):
+        read_documents([second])
+
+
+def test_one_text_of_a_few_is_held_out():
+    learnt, held_out = split_documents(["a", "b", "c"], seed=0)
+    assert (len(learnt), len(held_out)) == (2, 1)
+    assert split_documents(list("abcdefgh"), seed=0) != split_documents(list("abcdefgh"), seed=1)
+
+
+def test_hidden_states_of_texts_alone_are_weighed_after_a_projection():
+    teacher, batch = tiny("GPT-2"), causal_batch()
+    batch["attention_mask"][:, 12:] = 0
+    student = build_student(teacher.model, teacher.architecture, 1, 16, seed=0).eval()
+    projection = torch.nn.Linear(16, 32, bias=False)
+    student.add_module(PROJECTION, projection)
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    with torch.no_grad():
+        own, lesson = (model(**inputs, output_hidden_states=True) for model in (student, teacher.model))
+        seen = batch["attention_mask"].bool()
+        gap = hidden_state_loss(
+            [projection(states[seen]) for states in own.hidden_states],
+            [states[seen] for states in lesson.hidden_states],
+        )
+        plain, weighed = (
+            DistillationLoss(teacher.model, 0, Distillation(**QUICK, hidden_weight=weight))(student, batch, 0)
+            for weight in (0.0, 0.25)
+        )
+    assert weighed.item() - plain.item() == pytest.approx(0.25 * gap.item(), rel=1e-4)

@@ -1,5 +1,6 @@
 """Pairs: how corpora are cleaned, what the models learn and what the report says."""
 
+import hashlib
 import json
 from unittest.mock import Mock
 
@@ -12,11 +13,18 @@ from torch import nn
 from scoring.language_models import resolve
 from scoring.refusals import Refused
 from scoring.training import finetuning
-from scoring.training.finetuning import clean_corpus, compare_parameters, cut_repeats, finetune_pair
+from scoring.training.finetuning import (
+    clean_corpus,
+    compare_parameters,
+    cut_repeats,
+    finetune_pair,
+    language_modelling_loss,
+)
 from scoring.training.loop import trainer_arguments
 from scoring.training.near_duplicates import _trigrams, drop_near_duplicates
+from scoring.training.pretraining import IGNORED
 from scoring.training.settings import FineTuning
-from tests.scoring.families import tiny_folder
+from tests.scoring.families import tiny, tiny_folder
 from tests.scoring.training.conftest import sentences, write_lines
 
 QUICK = {"shortest": 40, "similarity": 1.0, "context": 32, "epochs": 12, "batch": 4, "accumulation": 2}
@@ -176,6 +184,13 @@ def test_settings_that_make_no_sense_are_refused_by_name(field, value):
         FineTuning(**{field: value})
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("epochs", 1), ("shortest", 1), ("similarity", 1.0), ("similarity", 0.5), ("context", 4)]
+)
+def test_settings_at_the_edge_of_sense_are_taken(field, value):
+    assert getattr(FineTuning(**{field: value}), field) == value
+
+
 def test_a_deepspeed_configuration_needs_the_file_and_the_package(tmp_path):
     with pytest.raises(Refused, match="is no file; give its JSON configuration"):
         FineTuning(deepspeed=tmp_path / "ds.json")
@@ -204,3 +219,58 @@ def test_the_defaults_are_those_of_the_paper():
 @pytest.mark.parametrize(("epochs", "rows", "steps"), [(5, 64, 10), (5, 65, 11), (1, 3, 1), (1, 0, 1)])
 def test_a_corpus_takes_as_many_steps_as_effective_batches_of_32_cover_it(epochs, rows, steps):
     assert FineTuning(epochs=epochs).loop(rows).stages == [steps]
+
+
+def test_a_pair_learns_by_a_loop_with_all_that_its_settings_say():
+    loop = FineTuning(
+        epochs=2, batch=3, accumulation=4, seed=5, learning_rate=1e-3, checkpoint_every=6, precision="bfloat16",
+        gradient_checkpointing=False,
+    ).loop(60)  # fmt: skip
+    assert (loop.stages, loop.batch, loop.accumulation, loop.seed, loop.peak_rate) == ([10], 3, 4, 5, 1e-3)
+    assert (loop.checkpoint_every, loop.precision, loop.gradient_checkpointing) == (6, "bfloat16", False)
+
+
+def test_a_corpus_says_what_it_held_and_how_it_was_divided(tmp_path):
+    lines = sentences(20, seed=3)
+    path = write_lines(tmp_path / "posts.txt", [*lines, "short", "It was " + "E" * 300 + ", and that was all."])
+    corpus = clean_corpus(path, FineTuning(shortest=40, similarity=0.999, longest_repeat=30, seed=1))
+    assert corpus.describe() == {
+        "corpus": "posts.txt",
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "count": 22,
+        "long": 21,
+        "distinct": 21,
+        "repeats": 1,
+        "train": 15,
+        "test": 4,
+        "validation": 2,
+    }
+    assert "It was " + "E" * 30 + ", and that was all." in corpus.train + corpus.test + corpus.validation
+    other = clean_corpus(path, FineTuning(shortest=40, similarity=0.999, longest_repeat=30, seed=2))
+    assert sorted(other.train) != sorted(corpus.train)
+
+
+def test_a_text_as_long_as_is_asked_for_is_kept_and_ten_are_enough_for_three_parts(tmp_path):
+    lines = [f"{number:040}" + "abcdefghij"[number] * 20 for number in range(10)]
+    path = write_lines(tmp_path / "posts.txt", lines)
+    corpus = clean_corpus(path, FineTuning(shortest=60, similarity=1.0, longest_repeat=100))
+    assert [len(part) for part in (corpus.train, corpus.test, corpus.validation)] == [7, 2, 1]
+    with pytest.raises(Refused, match=r"0 of its 10 texts are left, too few for three parts.*of 61 characters or more"):
+        clean_corpus(path, FineTuning(shortest=61, similarity=1.0))
+
+
+def test_what_repeats_in_a_piece_longer_than_is_left_stays_once():
+    assert cut_repeats("abcdefgh" * 5, 3) == "abcdefgh"
+    assert cut_repeats("abcdefghi" * 5, 3) == "abcdefghi" * 5  # pieces of nine characters are words
+
+
+def test_the_loss_is_of_the_next_tokens_that_are_to_be_predicted():
+    model = tiny("GPT-2").model
+    ids = torch.arange(5, 21)[None]
+    labels = torch.full_like(ids, IGNORED)
+    labels[0, 3], labels[0, 7] = 9, 13
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": labels}
+    with torch.no_grad():
+        logs = model(input_ids=ids).logits[0].log_softmax(-1)
+        loss = language_modelling_loss(model, batch, 0)
+    assert loss.item() == pytest.approx(-(logs[3, 9] + logs[7, 13]).item() / 2, rel=1e-5)
