@@ -41,9 +41,19 @@ from scoring.drift import (
     toxicity_measures,
     weigh,
 )
-from scoring.drift.comparison import _Pair, mcnemar_p, no_change_p, unpaired_ks, wilcoxon_p
+from scoring.drift.comparison import (
+    _Pair,
+    count_p,
+    mcnemar_p,
+    no_change_p,
+    seen_before_p,
+    unpaired_ks,
+    wilcoxon_p,
+    with_other_attributes,
+    with_other_terms,
+)
 from scoring.drift.measures import SEED
-from scoring.drift.report import Detectable, NoiseTests
+from scoring.drift.report import Detectable, Finding, MeasureChange, Movement, NoiseTests, PairedTests
 from scoring.drift.simulation import (
     CHANGES,
     NO_MEASURES,
@@ -476,6 +486,19 @@ def test_holm_is_over_all_measures_and_a_demographic_must_also_move_alike():
     assert 0 < expected[6:].min() < 1
 
 
+def test_p_of_a_count_is_poissons_and_without_noise_a_fact():
+    p_values = count_p(np.array([0, 2, 0, 3]), np.array([1.5, 1.5, 0.0, 0.0]))
+    assert p_values.tolist() == pytest.approx([1.0, 1 - 2.5 * math.exp(-1.5), 1.0, 0.0])
+
+
+def test_p_of_what_came_before_is_negative_binomial_with_jeffreys_prior():
+    # Of a rate that is gamma with shape 3.5 after 4 times, the count of one more time is 2 or more.
+    p = 4 / 5
+    expected = 1 - p**3.5 * (1 + 3.5 * (1 - p))
+    assert seen_before_p(2, 3.0, 4.0) == pytest.approx(expected)
+    assert seen_before_p(0, 3.0, 4.0) == 1.0
+
+
 @pytest.mark.slow
 def test_p_of_no_change_is_the_t_tests_of_a_mean():
     generator = np.random.default_rng(8)
@@ -737,6 +760,223 @@ def test_replicates_that_are_none_are_refused(replicates, said):
 def test_a_policy_out_of_range_is_refused_by_name(field, value):
     with pytest.raises(ValueError, match=f"{field}: {value}"):
         Policy(**{field: value})
+
+
+# What a report says
+
+
+def make_movement(attribute: str = "a", **values) -> Movement:
+    """An attribute's movement over all texts, unless another slice is named."""
+    usual = {"demographic": None, "n": 100, "max_abs": 0.2, "mean_abs": 0.1, "mean_change": 0.01}
+    return Movement(attribute, **{**usual, "flips_up": 1, "flips_down": 2, **values})
+
+
+def make_report(**values) -> DriftReport:
+    """A report that found nothing, but for what is given."""
+    report = check(scores_of(20), scores_of(20))
+    empty = {"movements": (), "paired_tests": (), "measures": (), "noise": (), "detectable": ()}
+    return replace(report, **{**empty, **values})
+
+
+@pytest.mark.parametrize(
+    ("finding", "words"),
+    [
+        (Finding(Rule.LOST_SCORES, 2.0, 0.0), "texts that had a score and have none now: 2"),
+        (Finding(Rule.FINGERPRINT), "the scorer's fingerprint changed"),
+        (Finding(Rule.TERMS), "the terms of the lexicon changed"),
+        (Finding(Rule.ATTRIBUTES, 3.0), "attributes that the scorer gives only then or only now: 3"),
+        (Finding(Rule.SHIFT, 0.0123, None, "insult"), "mean shift of insult: +0.012, more than noise explains"),
+        (Finding(Rule.SHIFT, None, None, "insult"), "mean shift of insult: +0, more than noise explains"),
+        (Finding(Rule.BEYOND_NOISE, 4.0, 1.26, "a"), "texts beyond their own noise of a: 4, where noise explains 1.3"),
+        (Finding(Rule.BEYOND_NOISE, 4.0, None), "texts beyond their own noise: 4, where noise explains 0"),
+        (
+            Finding(Rule.DISTRIBUTION, 0.256, None, "a"),
+            "distribution of changes of a: 0.26 from that of the replicates",
+        ),
+        (Finding(Rule.MEAN_SHIFT, -0.02, 0.005, "a", "women"), "mean shift of a, women: -0.02, beyond 0.005"),
+        (
+            Finding(Rule.MEAN_SHIFT, -0.02, 0.005, "a", stratum="code"),
+            "mean shift of a, code: -0.02, beyond 0.005",
+        ),
+        (
+            Finding(Rule.NOISE_FLOOR, 0.02, 0.0001),
+            "the largest difference: 0.02, above the noise floor of 0.0001",
+        ),
+        (Finding(Rule.GAINED_SCORES, 1.0, 0.0), "texts that had no score and have one now: 1"),
+        (Finding(Rule.LABEL_FLIPS, 5.0, 3.0, "a"), "label flips of a: 5, where 3 are material"),
+        (Finding(Rule.MEAN_DIFFERENCE, 0.02, 0.01, "a"), "mean absolute difference of a: 0.02, above 0.01"),
+        (
+            Finding(Rule.EQUIVALENCE, -0.021, 0.005, "a", "women", "toxic_fraction"),
+            "toxic fraction of a, women: may have changed by -0.021, more than 0.005",
+        ),
+    ],
+)
+def test_every_finding_has_its_words(finding, words):
+    assert finding.in_words == words
+
+
+def test_a_movement_is_overall_where_it_is_of_no_slice_and_flips_count_both_ways():
+    assert make_movement().is_overall
+    assert not make_movement(demographic="women").is_overall
+    assert not make_movement(stratum="code").is_overall
+    assert [make_movement().flips, make_movement().counted_flips, make_movement(far_flips=1).counted_flips] == [3, 3, 1]
+    assert make_movement(flips_up=None, flips_down=None).flips == 0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_equivalent"), [(-0.01, 0.01, True), (-0.011, 0.0, False), (0.0, 0.011, False)]
+)
+def test_an_interval_that_ends_at_the_margin_is_within_it(low, high, is_equivalent):
+    change = MeasureChange("m", "a", None, 0.5, 0.5, 0.0, low, high, 0.01, None)
+    assert change.equivalent == is_equivalent
+
+
+def test_a_chart_shows_of_each_number_the_attribute_that_moved_most_over_all_texts():
+    movements = (
+        make_movement("a", max_abs=0.2, mean_change=-0.05, flips_up=9, far_flips=1, n=500),
+        make_movement("b", max_abs=0.1, mean_change=0.01, flips_up=2, far_flips=2, n=300),
+        make_movement("c", max_abs=None, mean_change=None, flips_up=None, flips_down=None),
+        make_movement("a", demographic="women", max_abs=0.4, mean_change=0.3, far_flips=7),
+    )
+    noise = (NoiseTests("a", 0.1, 5, 4.0, 1.0, None, None), NoiseTests("b", 0.1, 3, 0.0, 1.0, None, None))
+    detectable = (Detectable("a", 0.001, 0.01, None, 3), Detectable("b", 0.001, 0.02, None, 2))
+    report = make_report(movements=movements, noise=noise, detectable=detectable)
+    expected = {
+        "max_abs": 0.4,
+        "mean_shift": 0.05,
+        "mean_limit": 0.005,
+        "beyond": 3,
+        "expected": 0.0,
+        "flips": 2,
+        "flips_limit": 3,
+        "detectable": 0.02,
+    }
+    assert report.overall == expected
+    assert report.detectable_in_words == (
+        "A check like this one finds, in 99% of cases, a mean shift of 0.02 over all texts, and 3 label flips."
+    )
+    without_labels = replace(report, detectable=(Detectable("a", 0.001, 0.01, None, None),))
+    assert without_labels.detectable_in_words.endswith(" a mean shift of 0.01 over all texts.")
+    nothing = make_report(movements=(movements[2],))
+    assert nothing.overall == {**dict.fromkeys(expected), "mean_limit": 0.005}
+    assert nothing.detectable_in_words == ""
+
+
+def test_three_of_the_findings_that_decided_are_named_and_the_others_counted():
+    findings = [Finding(Rule.LABEL_FLIPS, 5.0, 3.0, name) for name in "abcde"]
+    lesser = Finding(Rule.SHIFT, 0.01, None, "a")
+    report = make_report(verdict=Verdict.CHANGED, findings=(lesser, *findings))
+    assert report.deciding == tuple(findings)
+    start = "; ".join(f"label flips of {name}: 5, where 3 are material" for name in "abc").replace("l", "L", 1)
+    assert report.decided_by == f"{start}; and 2 more. A second scoring has yet to confirm it."
+    three = replace(report, findings=tuple(findings[:3]), verdict=Verdict.DRIFTED, confirmed=True)
+    assert three.decided_by == f"{start}. A second scoring confirmed it."
+    assert replace(three, verdict=Verdict.CHANGED, confirmed=False).decided_by == (
+        f"{start}. A second scoring did not confirm it."
+    )
+    little = replace(report, findings=(lesser, Finding(Rule.FINGERPRINT)))
+    assert little.decided_by == "Mean shift of a: +0.01, more than noise explains."
+    lost = Finding(Rule.LOST_SCORES, 2.0, 0.0)
+    unavailable = replace(report, verdict=Verdict.UNAVAILABLE, findings=(lost, *findings))
+    assert unavailable.deciding == (lost,)
+    assert unavailable.decided_by == "Texts that had a score and have none now: 2."
+
+
+def test_a_stable_report_says_so_with_the_noise_floor_of_old_checks_and_a_fingerprint_that_changed():
+    report = make_report()
+    assert report.decided_by == "Nothing moved that replicate variation does not explain."
+    assert report.deciding == ()
+    other = replace(report, observed_fingerprint="c" * 64)
+    assert other.decided_by == f"{report.decided_by} The scorer's fingerprint changed."
+    old = replace(report, noise_floor=1e-4)
+    assert old.decided_by == "No score moved by more than the noise floor of 0.0001."
+
+
+def test_only_a_change_that_matters_and_was_not_compared_again_needs_a_second_scoring():
+    material = Finding(Rule.MEAN_SHIFT, 0.02, 0.005, "a")
+    changed = make_report(verdict=Verdict.CHANGED, findings=(material,))
+    assert changed.needs_confirmation
+    for other in (
+        replace(changed, confirmed=False),
+        replace(changed, findings=(Finding(Rule.SHIFT, 0.01, None, "a"),)),
+        replace(changed, verdict=Verdict.UNAVAILABLE),
+    ):
+        assert not other.needs_confirmation
+
+
+@pytest.mark.parametrize(
+    ("rules", "rests"),
+    [
+        ([Rule.EQUIVALENCE, Rule.SHIFT], True),
+        ([Rule.EQUIVALENCE, Rule.MEAN_SHIFT], False),
+        ([Rule.SHIFT], False),
+        ([], False),
+    ],
+)
+def test_a_report_rests_on_equivalence_where_nothing_else_matters(rules, rests):
+    assert make_report(findings=tuple(Finding(rule) for rule in rules)).rests_on_equivalence == rests
+
+
+def test_other_attributes_or_terms_matter_whatever_moved_and_leave_an_unavailable_check_so():
+    stable = make_report()
+    by_attributes = with_other_attributes(stable, 1)
+    assert (by_attributes.verdict, by_attributes.findings) == (
+        Verdict.CHANGED,
+        (Finding(Rule.ATTRIBUTES, 1.0, 0.0),),
+    )
+    by_terms = with_other_terms(by_attributes)
+    assert [finding.rule for finding in by_terms.findings] == [Rule.TERMS, Rule.ATTRIBUTES]
+    assert by_terms.verdict is Verdict.CHANGED
+    unavailable = replace(stable, verdict=Verdict.UNAVAILABLE)
+    assert with_other_attributes(unavailable, 2).verdict is Verdict.UNAVAILABLE
+    assert with_other_terms(unavailable).verdict is Verdict.UNAVAILABLE
+    with pytest.raises(ValueError, match="number: 0 is below 1; a scorer of the same attributes needs no such finding"):
+        with_other_attributes(stable, 0)
+
+
+@pytest.mark.parametrize(
+    "other", [{"check": 2}, {"n": 19}, {"reference_fingerprint": "c" * 64}, {"policy": Policy(alpha=0.01)}]
+)
+def test_a_second_scoring_is_of_the_same_texts_reference_policy_and_number(other):
+    first = make_report(verdict=Verdict.CHANGED, findings=(Finding(Rule.MEAN_SHIFT, 0.02, 0.005, "a"),))
+    assert confirm(first, replace(first, observed_fingerprint="c" * 64)).verdict is Verdict.DRIFTED
+    with pytest.raises(ValueError, match="not of the first one's check"):
+        confirm(first, replace(first, **other))
+
+
+@pytest.mark.parametrize("place", [{"attribute": "b"}, {"demographic": "women"}, {"stratum": "code"}])
+def test_a_second_scoring_that_moved_elsewhere_confirms_nothing(place):
+    finding = Finding(Rule.MEAN_SHIFT, 0.02, 0.005, "a")
+    first = make_report(verdict=Verdict.CHANGED, findings=(finding,))
+    second = replace(first, findings=(replace(finding, **place), Finding(Rule.SHIFT, 0.02, None, "a")))
+    report = confirm(first, second)
+    assert (report.verdict, report.confirmed, report.findings) == (Verdict.CHANGED, False, (finding,))
+    assert weigh(report, 3).moved == 3
+
+
+def test_a_report_is_written_with_what_is_derived_of_it_and_read_without():
+    findings = (Finding(Rule.MEAN_SHIFT, 0.02, 0.005, "a", p_adjusted=0.001), Finding(Rule.FINGERPRINT))
+    report = make_report(
+        verdict=Verdict.DRIFTED, confirmed=True, findings=findings, movements=(make_movement(far_flips=2),), moved=4,
+        scorings=5, observed_fingerprint="c" * 64, lost=1, gained=2, check=7,
+        paired_tests=(PairedTests("a", 0.5, 0.25, 0.1, 0.9, 0.01),),
+        noise=(NoiseTests("a", 0.1, 5, 4.0, 1.0, 0.2, 0.3),),
+        measures=(MeasureChange("m", "a", None, 0.5, 0.6, 0.1, 0.05, 0.15, 0.01, 0.001),),
+        detectable=(Detectable("a", 0.001, 0.01, None, 3),),
+    )  # fmt: skip
+    content = json.loads(json.dumps(report.as_json()))
+    derived = {key: content[key] for key in ("schema_version", "fingerprint_changed", "material", "max_abs", "verdict")}
+    assert derived == {
+        "schema_version": 2, "fingerprint_changed": True, "material": True, "max_abs": 0.2, "verdict": "drifted"
+    }  # fmt: skip
+    assert content["overall"] == report.overall
+    assert content["decided_by"] == report.decided_by
+    assert content["detectable_in_words"] == report.detectable_in_words
+    assert [(row["rule"], row["level"], row["in_words"]) for row in content["findings"]] == [
+        ("mean_shift", "L2", "mean shift of a: +0.02, beyond 0.005"),
+        ("fingerprint", "L0", "the scorer's fingerprint changed"),
+    ]
+    assert DriftReport.from_json(content) == report
 
 
 # Alpha, margins, impact
