@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from scoring.metrics.approximate_safety import Moments
 from scoring.statistics.area_bounds import conservative_interval, hanley_mcneil_variance
+from scoring.statistics.proportions import wilson_interval
 from tests.bench.areas import coverage, read_toxicities
 
 DRAWS = 400
@@ -63,3 +64,18 @@ def test_many_at_once_are_the_same_as_each_by_itself():
 def test_what_is_no_area_is_refused(area, n, m, word):
     with pytest.raises(ValueError, match=word):
         conservative_interval(area, n, m)
+
+
+@pytest.mark.parametrize(("n", "m"), [(7, 3), (1, 1), (2, 50)])
+def test_hanley_and_mcneil_s_variance_of_a_half_is_that_of_mann_and_whitneys_statistic(n, m):
+    assert float(hanley_mcneil_variance(0.5, n, m)) == pytest.approx((n + m + 1) / (12 * n * m))
+
+
+def test_hanley_and_mcneil_s_variance_by_hand():
+    # Of two positives: (0.21 + 0.7 / 1.3 - 0.49) / 2; of two negatives: (0.21 + 0.98 / 1.7 - 0.49) / 2.
+    assert hanley_mcneil_variance(0.7, [2, 1], [1, 2]).tolist() == pytest.approx([0.129231, 0.148235], abs=1e-6)
+
+
+def test_a_bound_is_wilsons_for_as_many_pairs_as_the_smaller_class_has():
+    low, high = conservative_interval(0.25, 8, 40, 0.9)
+    assert (float(low), float(high)) == pytest.approx(tuple(map(float, wilson_interval(2, 8, 0.9))))

@@ -159,3 +159,49 @@ def test_pairing_tells_models_apart_that_unpaired_errors_would_not():
 def test_the_range_of_ranks_holds_the_rank(values, variance):
     for rank in ranks(values, np.eye(len(values)) * math.sqrt(variance), "higher"):
         assert 1 <= rank.low <= rank.rank <= rank.high <= len(values)
+
+
+def test_delongs_variance_is_that_of_the_placements_of_two_values_or_more():
+    # Placements: 1/2 and 1 of the positives, 1 and 1/2 of the negatives; each sample has the variance 1/8 of a value.
+    small = area(np.array([1.0, 3.0]), np.array([0.0, 2.0]))
+    assert (small.value, small.variance) == (0.75, 1 / 8)
+    assert small.positive_placements.tolist() == [0.5, 1.0]
+    assert small.negative_placements.tolist() == [1.0, 0.5]
+    assert math.isnan(area(np.array([1.0]), np.array([0.0, 2.0])).variance)
+    assert math.isnan(area(np.array([1.0, 3.0]), np.array([0.0])).variance)
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_an_interval_is_symmetric_in_the_logit_of_the_area(confidence):
+    generator = np.random.default_rng(3)
+    measured_area = area(generator.normal(1, 1, 30), generator.normal(0, 1, 50))
+    value = measured_area.value
+    spread = math.sqrt(measured_area.variance) / (value * (1 - value))
+    expected = stats.norm(math.log(value / (1 - value)), spread).interval(confidence)
+    low, high = interval(measured_area, confidence)
+    assert [math.log(end / (1 - end)) for end in (low, high)] == pytest.approx(expected)
+    z = (math.log(value / (1 - value)) - math.log(0.6 / 0.4)) / spread
+    assert delong_p(measured_area, 0.6) == pytest.approx(2 * stats.norm.sf(abs(z)))
+
+
+def test_samples_in_one_tie_have_the_interval_and_p_of_as_many_even_pairs():
+    tied = area(np.ones(4), np.ones(9))
+    expected = stats.binomtest(2, 4).proportion_ci(0.95, method="exact")
+    assert interval(tied) == pytest.approx((expected.low, expected.high))
+    assert delong_p(tied) == 1.0
+
+
+def test_complete_separation_the_other_way_mirrors_its_interval_and_p():
+    reverse = area(np.arange(8.0), np.arange(10.0) + 100)
+    assert interval(reverse) == pytest.approx((0.0, 1 - 0.025 ** (1 / 8)))
+    assert delong_p(reverse) == pytest.approx(2 / 2**8)
+    assert delong_p(reverse, 0.1) == pytest.approx(2 * 0.9**8)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_area_is_of_finite_values_alone(value):
+    for samples in (([value, 1.0], [1.0]), ([1.0], [value, 1.0])):
+        with pytest.raises(ValueError, match="finite values only"):
+            area(*map(np.array, samples))
+    with pytest.raises(ValueError, match="at least one"):
+        area(np.array([1.0]), np.array([]))

@@ -77,3 +77,22 @@ def test_bins_hold_every_value_and_shares_are_counted_as_by_hand(first, second):
                 for value in values
             ]
             assert share == pytest.approx(sum(inside) / len(values))
+
+
+def test_bins_are_as_wide_as_the_smallest_sample_asks_for():
+    # Quartiles of 0 to 99 are 49.5 apart: bins of 2 x 49.5 / 100 ** (1 / 3) = 21.3, 47 of them up to 1,000.
+    small, large = np.arange(100.0), np.linspace(0, 1000, 200)
+    for samples in ([small, large], [large, small]):
+        np.testing.assert_allclose(shared_edges(samples), np.linspace(0, 1000, 48))
+    np.testing.assert_allclose(shared_edges([small, large * 100]), np.linspace(0, 100_000, MOST + 1))
+    np.testing.assert_allclose(shared_edges([small]), np.linspace(0, 99, FEWEST + 1))
+    np.testing.assert_allclose(shared_edges([np.ones(3), np.arange(11.0)]), np.linspace(0, 10, FEWEST + 1))
+    np.testing.assert_allclose(shared_edges([np.ones(3), np.ones(2)]), np.linspace(0.5, 1.5, FEWEST + 1))
+
+
+def test_whiskers_reach_values_that_lie_just_as_far_as_they_may():
+    # The box of 0, 4, 4, 6, 8, 8, 14 runs from 4 to 8: whiskers may reach from -2 to 14.
+    edge = box([0, 4, 4, 6, 8, 8, 14])
+    assert (edge.low, edge.lower, edge.median, edge.upper, edge.high, edge.outside) == (0, 4, 6, 8, 14, ())
+    beyond = box([-2.5, 4, 4, 6, 8, 8, 14.5])
+    assert (beyond.low, beyond.high, beyond.outside) == (4, 8, (0, 6))

@@ -152,3 +152,43 @@ def test_no_pair_or_no_row_is_no_error(coefficient, shape):
     by_pair = correlations(np.zeros(shape), coefficient)
     assert len(by_pair) == (shape[0] == 2)
     assert all((of.value, of.n) == (None, 0) for of in by_pair.values())
+
+
+@coefficients
+def test_two_pairs_agree_or_disagree_wholly_which_shows_next_to_nothing(coefficient):
+    pair = correlations(np.array([[0.0, 1.0], [5.0, 7.0]]), coefficient)[0, 1]
+    assert (pair.value, pair.low, pair.high, pair.n) == (1, pytest.approx(2 * 0.025 - 1), 1, 2)
+    assert pair.interval == [pair.low, 1]
+    turned = correlations(np.array([[0.0, 1.0], [7.0, 5.0]]), coefficient)[0, 1]
+    assert (turned.value, turned.low, turned.high) == (-1, -1, pytest.approx(1 - 2 * 0.025))
+
+
+def test_one_pair_has_no_coefficient_and_no_interval():
+    single = pearson(np.array([1.0]), np.array([2.0]))
+    assert (single.value, single.interval, single.n) == (None, None, 1)
+
+
+def test_three_pairs_have_a_p_by_ranks_and_by_values():
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0])
+    for coefficient in ("spearman", "kendall"):
+        assert p_value(correlations(np.array([x, y]), coefficient)[0, 1], x, y, coefficient) == pytest.approx(2 / 6)
+    assert p_value(pearson(x, y), x, y, "pearson") == pytest.approx(stats.pearsonr(x, y).pvalue)
+
+
+def test_p_of_rho_is_exact_up_to_eight_pairs_and_students_from_nine_on():
+    generator = np.random.default_rng(2)
+    for n in (8, 9):
+        x, y = generator.permutation(n).astype(float), np.arange(n, dtype=float)
+        rho = correlations(np.array([x, y]), "spearman")[0, 1]
+        if n == 8:  # of each order of 8, the sum of products of ranks decides
+            sums = np.array([np.dot(order, y) for order in itertools.permutations(y)]) - n * y.mean() ** 2
+            expected = np.mean(np.abs(sums) >= abs(np.dot(x, y) - n * y.mean() ** 2) - 1e-9)
+        else:
+            expected = stats.spearmanr(x, y).pvalue
+        assert p_value(rho, x, y, "spearman") == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_column_that_only_one_row_makes_vary_has_a_value_and_no_interval():
+    pair = pearson(np.array([0.0, 0.0, 0.0, 1.0]), np.array([1.0, 2.0, 3.0, 1.0]))
+    assert pair.value == pytest.approx(stats.pearsonr([0, 0, 0, 1], [1, 2, 3, 1]).statistic)
+    assert (pair.interval, pair.n) == (None, 4)

@@ -114,3 +114,21 @@ def test_equal_ratios_tie_however_their_logarithms_are_rounded():
 def test_levelling_ties_leaves_other_values_and_missing_ones_alone():
     values = np.array([3.0, np.nan, 1.0, 3.0 + 2e-9, np.inf, 1.0 + 1e-13])
     np.testing.assert_array_equal(level_ties(values), [3.0, np.nan, 1.0, 3.0 + 2e-9, np.inf, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "positives", "negatives", "words"),
+    [(2, 0, 2, "2 for 0 positives and 2 negatives"), (4, 2, 1, "4 for 2 positives and 1 negatives; give one each")],
+)
+def test_values_that_do_not_fit_their_classes_are_refused(values, positives, negatives, words):
+    with pytest.raises(ValueError, match=words):
+        indifference(np.arange(float(values)), np.zeros(positives), np.zeros(negatives))
+
+
+def test_the_influence_of_single_items_is_finite_and_scaled_by_their_class():
+    alone = indifference(np.array([3.0, 1.0, 2.0]), np.array([0.5]), np.array([0.0, 1.5]))
+    positive, negative = alone.influence
+    # One positive: no spread among one offset, and 1/3 of its value's effect is centred away.
+    assert positive.tolist() == pytest.approx([alone.positive_effects[0] - alone.value])
+    effects = 2 / 3 * (alone.value_effects[1:] - alone.value_effects[1:].mean()) + alone.negative_effects - alone.value
+    assert negative.tolist() == pytest.approx((effects / np.sqrt(2)).tolist())

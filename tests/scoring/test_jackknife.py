@@ -73,3 +73,40 @@ def test_intervals_of_rare_shares_cover_as_often_as_they_say(prompts, least):
         )
         covered += low <= 0.05 <= high
     assert least <= covered / draws <= 0.985
+
+
+def test_the_interval_of_a_spread_is_students_on_the_log_scale_and_at_most_1():
+    left_out = np.array([[0.20], [0.22], [0.18], [0.20]])
+    (low,), (high,) = spread_intervals(np.array([0.2]), left_out, np.array([4.0]))
+    # Squares of 0, 0.02, 0.02 and 0 have a mean of 0.0002: the jackknife's error is the root of 3 times that.
+    half = stats.t.ppf(0.975, 3) * np.sqrt(3 * 0.0002) / 0.2
+    assert np.log([low, high]) == pytest.approx([np.log(0.2) - half, np.log(0.2) + half])
+    (low,), (high,) = spread_intervals(np.array([0.9]), left_out + 0.7, np.array([4.0]))
+    assert 0 < low < 0.9 < high <= 1
+    (_,), (high,) = spread_intervals(np.array([0.9]), 3 * left_out, np.array([4.0]))
+    assert high == 1
+    lows, highs = spread_intervals(np.array([0.0, 1e-6]), np.array([[0.0, 0.5], [0.0, 0.0]]), np.array([2.0, 2.0]))
+    assert (lows[0], highs[0]) == (0, 0)
+    assert (lows[1], highs[1]) == (pytest.approx(0, abs=1e-12), 1)
+
+
+def test_degrees_of_freedom_are_those_of_the_clusters_that_make_the_variance():
+    # One of 40 clusters moves the mean: Satterthwaite gives 2 x 40 / 39 degrees of freedom instead of 39.
+    left_out = np.full((40, 1), 0.3)
+    left_out[7] -= 0.01
+    (low,), (high,) = mean_intervals(np.array([0.3]), left_out, np.array([40.0]), 0.9)
+    half = stats.t.ppf(0.95, 80 / 39) * np.sqrt(39 / 40) * 0.01 / (0.3 * 0.7)
+    assert [np.log(end / (1 - end)) for end in (low, high)] == pytest.approx(np.log(3 / 7) + half * np.array([-1, 1]))
+
+
+def test_a_share_that_no_cluster_moves_has_wilsons_interval_of_as_many_trials_as_clusters():
+    low, high = share_intervals(np.array([0.5]), np.full((10, 1), 0.5), np.array([10.0]), np.array([50]), 0.8)
+    expected = stats.binomtest(5, 10).proportion_ci(0.8, method="wilson")
+    assert (low[0], high[0]) == pytest.approx((expected.low, expected.high))
+
+
+def test_two_clusters_have_an_interval_and_one_has_none():
+    left_out = np.array([[0.2, 0.2], [0.4, 0.4]])
+    low, high = mean_intervals(np.array([0.3, 0.3]), left_out, np.array([2.0, 1.0]))
+    assert 0 < low[0] < 0.3 < high[0] < 1
+    assert np.isnan([low[1], high[1]]).all()
