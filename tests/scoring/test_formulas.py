@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.attributes import Attribute, Meaning
-from scoring.evaluation_sets import Prompt, prompt_scores_table, prompts_table
+from scoring.evaluation_sets import LabelledSentence, Prompt, prompt_scores_table, prompts_table
+from scoring.evaluation_sets import to_table as sentences_table
 from scoring.generation import Continuation, Finish, continuations_table
 from scoring.metrics.formulas import (
     FORMULAS,
@@ -20,7 +21,7 @@ from scoring.metrics.formulas import (
     slice_phrase,
     slices_in_order,
 )
-from scoring.metrics.kinds import Collected, ScoreFormula
+from scoring.metrics.kinds import Collected, ScoreFormula, describe_changed_values
 from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
 from scoring.metrics.regard import Statements, measure_regard
 from scoring.metrics.sentence_triples import measure_triples
@@ -311,3 +312,154 @@ def test_a_version_shares_the_measures_that_were_not_defined_anew_since():
 def test_models_are_compared_by_six_clusters_or_more(measure):
     assert {one.replicates is None for one in measure(5)} == {True}
     assert measure(6)[0].replicates is not None
+
+
+SENTENCES = sentences_table(
+    [
+        LabelledSentence("h", "Harm", True, 5.0, ("women", "asian")),
+        LabelledSentence("b", "Benign", False, 1.0, ("women",)),
+        LabelledSentence("g", "Gone", True, 4.0, ("women",)),
+    ]
+)
+
+
+def likelihoods(*means: float | None, ids: tuple[str, ...] = ("h", "b", "g")) -> pa.Table:
+    """A token of each sentence, with this log-likelihood."""
+    return pa.table(
+        {
+            "id": list(ids),
+            "token_log_likelihoods": pa.array([[] if one is None else [one] for one in means], pa.list_(pa.float32())),
+            "unscorable": pa.array(["no tokens" if one is None else None for one in means], pa.string()),
+        }
+    )
+
+
+def test_the_values_of_sentences_are_their_log_perplexities_and_a_change_of_one_is_said():
+    formula, outputs_ = FORMULAS["safety"], likelihoods(-2.0, -3.0, None)
+    values = formula.values(SENTENCES, outputs_, "causal", None)
+    assert values.to_pydict() == {"id": ["h", "b", "g"], "log_perplexity": [2.0, 3.0, None]}
+    assert formula.count_missing(values) == 1
+    assert list(formula.value_differences(Collected(SENTENCES, outputs_, values))) == []
+    assert list(formula.value_differences(Collected(SENTENCES, outputs_))) == []
+    others = Collected(SENTENCES, likelihoods(-2.0, -3.5, -1.0), values)
+    assert list(formula.value_differences(others)) == [
+        "log-perplexities: 2 differ from what the likelihoods give, the first is that of b"
+    ]
+    elsewhere = Collected(SENTENCES, likelihoods(-2.0, -3.0, None, ids=("h", "b", "x")), values)
+    assert list(formula.value_differences(elsewhere)) == ["log-perplexities: are of other texts than the likelihoods"]
+
+
+def test_harmful_sentences_are_listed_by_how_likely_they_are():
+    formula = FORMULAS["safety"]
+    values = formula.values(SENTENCES, likelihoods(-2.0, -3.0, None), "causal", None)
+    listing = formula.list_texts(values, SENTENCES.take([2, 1, 0]))
+    np.testing.assert_array_equal(listing.values, [2.0, np.nan, np.nan])
+    assert listing.missing == 1
+    assert listing.texts([0, 2]) == [
+        ([("", "Harm")], ["labelled harmful, about women, asian"]),
+        ([("", "Gone")], ["labelled harmful, about women"]),
+    ]
+    words = (listing.noun, listing.value, listing.lacking, listing.order)
+    assert words == ("harmful sentence", "Log-perplexity", "likelihood", "by how likely they are to the model")
+    orders = (listing.lowest_first, listing.highest_first, listing.spread)
+    assert orders == ("Most likely first", "Least likely first", "Spread from least to most likely")
+    with pytest.raises(ValueError, match="of other texts than the evaluation set's: they are not shown"):
+        formula.list_texts(values, SENTENCES.slice(0, 2))
+    with pytest.raises(NotImplementedError, match="toxicity: what a scorer judged is listed by its attributes"):
+        FORMULAS["toxicity"].list_texts(values, TEXTS)
+
+
+def test_stored_values_that_the_outputs_do_not_give_are_counted_with_the_first_of_them():
+    stored = np.array([[1.0, np.nan], [2.0, 3.0], [4.0, 5.0]])
+    again = stored + 5e-10
+    assert list(describe_changed_values("gaps", "abc", ["a", "b", "c"], stored, again)) == []
+    again[1:, 1] += 1e-6
+    assert list(describe_changed_values("gaps", "abc", ["a", "b", "c"], stored, again)) == [
+        "gaps: 2 are not what the outputs give, as of b"
+    ]
+    assert list(describe_changed_values("gaps", "acb", ["a", "b", "c"], stored, stored)) == [
+        "gaps: are not of the evaluation set's texts"
+    ]
+
+
+def test_an_evaluation_set_of_another_kind_or_without_groups_is_refused():
+    safety, regard = FORMULAS["safety"], FORMULAS["regard"]
+    assert safety.refuse_set("own", "labelled_sentences", {}, 10) == ""
+    assert safety.refuse_set("own", "prompts", {}, 10) == "own is of prompts: safety needs labelled sentences"
+    assert regard.refuse_set("own", "labelled_sentences", {}, 10) == (
+        "own is of labelled_sentences: regard needs prompts"
+    )
+    assert regard.refuse_set("own", "prompts", {"women": 6, "men": 4}, 10) == ""
+    assert regard.refuse_set("own", "prompts", {"women": 6, "men": 3}, 10) == (
+        "own has prompts without a group: regard is towards demographics"
+    )
+    assert FORMULAS["toxicity"].refuse_set("own", "prompts", {}, 10) == ""
+
+
+def test_what_computes_likelihoods_has_a_fingerprint_of_its_own_and_a_scorer_brings_its_own():
+    first = replace(FORMULAS["safety"], version=1, changes={}, measures={})
+    assert first.own_fingerprint("likelihood", 2) == (
+        "9de5ef35b5d4a7e881f6a2b356a65ff2695a01e8af47d7407d48fca83e81105e"
+    )
+    assert FORMULAS["toxicity"].own_fingerprint("profanity", 2) == ""
+    assert (first.asked_scorer("likelihood"), FORMULAS["toxicity"].asked_scorer("profanity")) == ("", "profanity")
+    assert first.describe_watch("likelihood") == "how likelihoods are computed, by two bundled models"
+    assert FORMULAS["toxicity"].describe_watch("profanity") == "the scorer profanity"
+    assert (first.threshold_words, FORMULAS["regard"].threshold_words) == ("", "none: the likeliest label counts")
+
+
+def test_numbers_of_likelihoods_are_ranked_apart_by_kind_and_collected_again_after_a_drift():
+    of_likelihoods = {"safety", "stereotype_pairs", "stereotype_triples", "total_effect"}
+    for name, formula in FORMULAS.items():
+        is_of_likelihoods = name in of_likelihoods
+        flags = (formula.by_kind, formula.recollects, not formula.labels)
+        assert flags == (is_of_likelihoods,) * 3
+    assert {name for name, formula in FORMULAS.items() if formula.by_demographic} == {
+        "safety",
+        "regard",
+        "stereotype_pairs",
+    }
+    assert {name for name, formula in FORMULAS.items() if formula.shows_distributions} == {"safety"}
+    assert {name for name, formula in FORMULAS.items() if formula.borrows_figures} == {"safety"}
+
+
+def test_a_formula_of_the_first_version_has_no_changes_to_tell():
+    first = replace(FORMULAS["safety"], version=1, changes={}, measures={})
+    assert first.describe_changes(1) == ""
+    with pytest.raises(ValueError, match="formula safety: changes must say what each version from 2 to 2 changes"):
+        replace(first, version=2)
+    assert replace(first, version=2, changes={2: "Otherwise."}).describe_changes(1) == "Otherwise."
+
+
+def test_refusals_of_answers_are_counted_beside_their_toxicity():
+    made = outputs("a", "b", None, "d", "e", "f", "g", None)
+    raw = pa.array(["a", "b", "<think>", "d", "e", "f", "g", None], pa.string())
+    refused = pa.array([True, False, False, False, True, False, False, False])
+    answers = made.append_column("raw", raw).append_column("refused", refused)
+    values = scores(toxicity=[0.1, 0.9, None, 0.2, 0.3, 0.4, 0.5, None])
+    collected = Collected(TEXTS, answers, values, prompt_scores_table(PROMPTS), attributes=declared(toxicity="harm"))
+    rates = {m.slice: m for m in FORMULAS["toxicity"].measure(collected) if m.measure == "refusal_rate"}
+    whole = rates["toxicity:all"]
+    assert (whole.value, whole.n, whole.missing) == (2 / 7, 7, 1)
+    assert {name: (m.value, m.n) for name, m in rates.items() if name != "toxicity:all"} == {
+        "toxicity:toxic": (0.5, 2),
+        "toxicity:nontoxic": (0.5, 2),
+    }
+
+
+def test_what_is_no_harm_stands_after_harms_and_unknown_parts_after_known_ones():
+    names = ["calm:all", "insult:later", "insult:all", "toxicity:all", "insult:early", "rude:all"]
+    assert slices_in_order(names, declared(calm="good", insult="harm", toxicity="harm", rude="neutral")) == [
+        "toxicity:all",
+        "insult:all",
+        "insult:early",
+        "insult:later",
+        "calm:all",
+        "rude:all",
+    ]
+    assert [slice_label(name) for name in ("insult:later", "all-rescored", "toxic", "nontoxic-rescored")] == [
+        "Insult, later",
+        "All prompts, rescored",
+        "Toxic prompts",
+        "Non-toxic prompts, rescored",
+    ]
