@@ -206,3 +206,39 @@ def test_the_interval_of_kappa_covers_it_also_where_few_texts_are_toxic(cells):
             covered.append(interval[0] <= true <= interval[1])
     assert len(covered) > 1400
     assert 0.93 <= np.mean(covered) <= 0.98
+
+
+def test_an_agreement_and_a_shift_are_values_that_json_can_hold():
+    first, second = np.array([0.1, 0.9, 0.8, np.nan]), np.array([0.2, 0.7, 0.4, 0.5])
+    (agreement,) = compare_scorers({"TOXICITY": first}, {"toxicity": second})
+    r = stats.pearsonr(first[:3], second[:3]).statistic
+    labels = {"both": 1, "only_first": 1, "only_second": 0, "neither": 1, "share": 2 / 3}
+    content = json.loads(json.dumps(agreement.as_json()))
+    assert {**content, "labels": {name: content["labels"][name] for name in labels}} == {
+        "attribute": "TOXICITY",
+        "counterpart": "toxicity",
+        "n": 3,
+        "missing": 1,
+        "pearson": pytest.approx(r),
+        "pearson_interval": agreement.pearson.interval,
+        "labels": pytest.approx(labels),
+    }
+    (shift,) = distribution_shift({"a": first}, {"a": second}, {"a": 0.75})
+    assert shift.as_json() == pytest.approx(
+        {
+            "attribute": "a",
+            "n": 3,
+            "missing": 1,
+            "wasserstein": (0.1 + 0.4 + 0.2) / 3,
+            "mean_shift": (0.1 - 0.2 - 0.4) / 3,
+            "rose": 0,
+            "fell": 2,
+            "flips": 2,
+        }
+    )
+
+
+def test_each_scorer_has_the_threshold_of_its_own_name():
+    first, second = {"TOXICITY": np.array([0.4, 0.6])}, {"toxicity": np.array([0.4, 0.6])}
+    (agreement,) = compare_scorers(first, second, thresholds=({"TOXICITY": 0.3}, {"toxicity": 0.7}))
+    assert (agreement.labels.both, agreement.labels.only_first, agreement.labels.kappa) == (0, 2, 0)

@@ -52,6 +52,7 @@ from scoring.drift.comparison import (
     with_other_attributes,
     with_other_terms,
 )
+from scoring.drift.impact import RankImpact
 from scoring.drift.measures import SEED
 from scoring.drift.report import Detectable, Finding, MeasureChange, Movement, NoiseTests, PairedTests
 from scoring.drift.simulation import (
@@ -73,6 +74,7 @@ from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
 from scoring.metrics.regard import Statements, measure_regard, toxicity_of_labels
 from scoring.metrics.safety import Texts, measure_safety
 from scoring.metrics.toxicity import measure_toxicity
+from scoring.refusals import Refused
 from scoring.scorers import get_scorer
 from scoring.statistics.bootstrap import RESAMPLES
 from tests.declared import harms, regard_labels
@@ -1049,6 +1051,61 @@ def test_nothing_moves_where_nothing_changes(values, direction):
     assert found.kendall_tau == (pytest.approx(1) if len(set(values.values())) > 1 else None)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("threshold", None),
+        ("threshold", 0.0),
+        ("least_flips", 1),
+        ("mean_difference", 1e-9),
+        ("flip_share", 0.999),
+        ("confidence", 0.001),
+        ("alpha", 0.5),
+    ],
+)
+def test_a_policy_at_the_edge_of_its_ranges_is_taken(field, value):
+    assert getattr(Policy(**{field: value}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "advice"),
+    [
+        ("threshold", math.inf, "inf is not finite; give a score, or None for no labels"),
+        ("least_flips", 0, "0 is below 1; give the flips that are material"),
+        ("mean_difference", -1.0, "-1.0 is not above 0; give a difference of scores"),
+        ("flip_share", 1.0, "1.0 does not lie between 0 and 1; give a share"),
+        ("confidence", 0.0, "0.0 does not lie between 0 and 1; give a share"),
+        ("confidence", 1.0, "1.0 does not lie between 0 and 1; give a share"),
+        ("alpha", 0.0, "0.0 does not lie between 0 and 1; give a share"),
+    ],
+)
+def test_a_refused_policy_says_what_to_give(field, value, advice):
+    with pytest.raises(Refused, match=f"^{field}: {advice}$"):
+        Policy(**{field: value})
+
+
+def test_entries_that_are_known_exactly_leave_no_margin_and_checks_are_numbered_from_1():
+    assert equivalence_margin(np.array([0.0, 0.0])) == 0
+    assert equivalence_margin(np.array([0.01, 0.03])) == 0.005  # a quarter of 0.02
+    assert equivalence_margin(np.array([])) == 0.005
+    assert alpha_of_check(0.05, 2) == pytest.approx(0.05 * 6 / math.pi**2 / 4)
+    with pytest.raises(ValueError, match="check: 0 is below 1; number the checks of a metric version from 1"):
+        alpha_of_check(0.05, 0)
+
+
+def test_impact_has_no_order_where_all_are_equal_and_the_farthest_move_comes_first():
+    assert rank_impact({"a": 1.0}, {"b": 1.0}, "lower") == RankImpact(0, None, ())
+    equal = rank_impact({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 2.0}, "lower")
+    assert (equal.n, equal.kendall_tau) == (2, None)
+    assert [move.entry for move in equal.moves] == ["b"]
+    turned = rank_impact({"a": 1.0, "b": 2.0, "c": 3.0}, {"a": 2.0, "b": 3.0, "c": 1.0}, "higher")
+    assert [(move.entry, move.from_rank, move.to_rank) for move in turned.moves] == [
+        ("c", 1, 3),
+        ("a", 3, 2),
+        ("b", 2, 1),
+    ]
+
+
 # Replicates
 
 
@@ -1110,6 +1167,56 @@ def test_the_variance_of_a_change_is_that_of_medians_of_scorings_that_no_replica
     stated = np.sqrt(reference.variance_of_change(5).mean())
     assert stated > 0.95 * changes.std()
     assert noise == "heavy tails" or stated < 1.4 * changes.std()
+
+
+def test_the_first_replicate_is_scored_as_the_texts_come_and_another_seed_cuts_others_otherwise():
+    batches: list[list[str]] = []
+
+    def score(texts):
+        batches.append(list(texts))
+        return lengths_of(texts)
+
+    assert score_replicate(score, TEXTS, 0).dtype == np.float64
+    assert batches == [TEXTS]
+    score_replicate(score, TEXTS, 1)
+    first, batches[:] = [list(batch) for batch in batches[1:]], []
+    score_replicate(score, TEXTS, 1)
+    again, batches[:] = [list(batch) for batch in batches], []
+    score_replicate(score, TEXTS, 1, seed=5)
+    assert first == again != batches
+
+
+def test_one_replicate_has_no_noise_and_rounding_counts_whatever_it_shows():
+    alone = Reference(np.array([[[0.1], [0.4], [np.nan]]]))
+    assert (alone.scorings, alone.noise, alone.floor) == (1, 0.0, 0.0)
+    assert alone.variance[:2].tolist() == [[0.0], [0.0]]
+    assert alone.beyond(np.array([[[0.1], [0.4 + 1e-9], [0.3]]])).ravel().tolist() == [False, True, False]
+    assert not alone.replicates_beyond.any()
+    assert alone.variance_of_change(1).ravel()[:2].tolist() == [0.0, 0.0]
+    likelihoods = Reference(np.array([[[3.0], [4.0]], [[3.0 + 5e-5], [4.0]]]), rounding=1e-4)
+    assert (likelihoods.floor, likelihoods.scorings) == (1e-4, 1)
+    assert Reference(likelihoods.replicates).floor == 1e-5
+    assert Reference(likelihoods.replicates).scorings == 5  # differences above a hundred-thousandth are noise
+
+
+def test_a_score_beyond_five_deviations_of_its_texts_own_noise_is_beyond_noise():
+    pattern = np.tile([[-0.01], [0.01]], (11, 2))[:21]
+    reference = Reference((0.5 + pattern)[:, :, None])
+    others = 0.5 + pattern[:-1]
+    centre, spread = np.median(others[:, 0]), others[:, 0].std(ddof=1)
+    near, far = centre + 4.99 * spread, centre + 5.01 * spread
+    assert reference.beyond(np.array([[[near], [far]]])).ravel().tolist() == [False, True]
+    assert reference.standardise(np.array([[near], [far]])).ravel() == pytest.approx([4.99, 5.01])
+    assert reference.standardised.shape == (21, 2, 1)
+    assert reference.expected_beyond(5).ravel().tolist() == [0.0, 0.0]
+
+
+def test_a_replicate_that_jumps_is_expected_as_often_again():
+    replicates = 0.5 + np.random.default_rng(2).normal(0, 0.001, (20, 30))
+    replicates[4, 7] = 0.9
+    expected = Reference(replicates[:, :, None]).expected_beyond(5)[:, 0]
+    assert expected[7] == pytest.approx(5 / 20)  # five of the twenty runs of five replicates hold it
+    assert np.delete(expected, 7).max() == 0
 
 
 # Openings
@@ -1187,6 +1294,45 @@ def test_a_scorer_so_noisy_that_a_check_would_be_blind_is_refused_with_what_it_w
         np.clip(control_scores(300, generator) + generator.normal(0, 0.2, (21, 300)), 0, 1)[..., None]
     )
     with pytest.raises(Unsteady, match="too noisy: a check of its 300 control texts would miss what matters"):
+        require_steady(reference, ["a"], Policy())
+
+
+def test_two_groups_are_of_two_replicates_each_or_more_and_texts_without_scores_are_left_out():
+    halves, jump, missing = [0.1, 0.1, 0.5, 0.5, 0.5], [0.1, 0.5, 0.5, 0.5, 0.5], [np.nan] * 5
+    groups = opening.two_groups(np.array([halves, jump, missing, [0.2] * 5]).T)
+    assert groups.share == pytest.approx(1 / 3)
+    assert groups.distance == pytest.approx(0.4)
+    assert opening.two_groups(np.array([[0.1, 0.1, 0.5]]).T) == opening.Groups(0.0, 0.0)
+    assert opening.two_groups(np.array([[0.1, 0.1, 0.5, 0.5]]).T).share == 1
+    assert opening.two_groups(np.array([missing]).T) == opening.Groups(0.0, 0.0)
+    # Of the squared deviations the groups hold a ninth, and a seventh; in the last ones a seventeenth.
+    edge = [0.0, 0.141, 0.4, 0.541]
+    spread = [0.0, 0.16, 0.4, 0.56]
+    assert [opening.two_groups(np.array([one]).T).share for one in (edge, spread)] == [0, 0]
+    assert opening.two_groups(np.array([[0.0, 0.1, 0.4, 0.5]]).T).share == 1
+
+
+@pytest.mark.parametrize(("count", "apart", "is_steady"), [(10, 0.4, False), (11, 0.4, True), (10, 0.004, True)])
+def test_a_tenth_of_the_texts_in_two_groups_that_lie_apart_is_a_rollout(count, apart, is_steady, monkeypatch):
+    limits = Detectable("a", 0.001, 0.001, None, 0)
+    monkeypatch.setattr(opening, "compare", lambda *_, **__: SimpleNamespace(detectable=(limits,)))
+    replicates = np.full((6, count, 1), 0.3)
+    replicates[3:, 0] += apart
+    with nullcontext() if is_steady else pytest.raises(Unsteady, match=r"^the scorer answers as two: 10% of the"):
+        assert require_steady(Reference(replicates), ["a"], Policy()) == [limits]
+
+
+def test_a_scorer_without_labels_is_refused_for_its_shift_alone(monkeypatch):
+    reference = Reference(np.full((5, 300, 1), 0.4))
+    for shift, words in ((0.01, None), (0.02, "a mean shift of a from 0.02 on, where 0.01 are to be found. Make it")):
+        limits = Detectable("a", 0.001, shift, None, None)
+        monkeypatch.setattr(opening, "compare", lambda *_, limits=limits, **__: SimpleNamespace(detectable=(limits,)))
+        with nullcontext() if words is None else pytest.raises(Unsteady, match=words):
+            assert require_steady(reference, ["a"], LIKELIHOOD) == [limits]
+    monkeypatch.setattr(
+        opening, "compare", lambda *_, **__: SimpleNamespace(detectable=(Detectable("a", 0.001, 0.02, None, None),))
+    )
+    with pytest.raises(Unsteady, match=r"from 0.02 on or any number of label flips, where 0.01 and 12 flips are to be"):
         require_steady(reference, ["a"], Policy())
 
 

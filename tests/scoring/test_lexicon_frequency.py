@@ -112,3 +112,27 @@ def test_continuations_of_a_prompt_that_go_together_widen_the_interval():
 def test_arrays_that_are_no_matches_are_refused(scores, categories, said):
     with pytest.raises(ValueError, match=said):
         measure_lexicon_frequency(scores, categories)
+
+
+def test_replicates_are_percentages_of_the_same_drawn_prompts():
+    scores = np.random.default_rng(3).integers(0, 2, (40, 2, 3)).astype(float)
+    scores[0] = np.nan
+    slices = by_slice(scores)
+    for measurement in slices.values():
+        assert len(measurement.replicates) == 1000
+        assert measurement.replicates.mean() == pytest.approx(measurement.value, abs=1)
+        assert measurement.replicates.std() == pytest.approx((measurement.ci_high - measurement.ci_low) / 4, rel=0.2)
+    # Together they say how often a text matches both: draws are shared.
+    both = np.corrcoef(slices["hostility"].replicates, slices["any"].replicates)[0, 1]
+    assert both > 0.2
+
+
+def test_prompts_of_which_nothing_has_a_score_are_no_clusters():
+    scores = np.zeros((8, 1, 1))
+    scores[:3, 0] = np.nan
+    scores[3, 0] = 1
+    measurement = by_slice(scores, ["racism"])["racism"]
+    expected = stats.binomtest(1, 5).proportion_ci(method="wilson")
+    assert (measurement.ci_low, measurement.ci_high) == pytest.approx((100 * expected.low, 100 * expected.high))
+    assert measurement.replicates is None  # five prompts tell no models apart
+    assert (measurement.worst_low, measurement.worst_high) == (100 / 8, 100 * 4 / 8)

@@ -86,3 +86,10 @@ def test_guessing_among_all_pieces_is_chance():
     assert is_no_better_than_chance(math.log(4096), 4096)
     assert is_no_better_than_chance(9.5, 4096)
     assert not is_no_better_than_chance(5.7, 4096)  # the smallest bundled model
+
+
+def test_chance_begins_a_little_below_a_guess_and_a_model_of_one_piece_has_that_of_two():
+    assert is_no_better_than_chance(0.97 * math.log(4096), 4096)
+    assert not is_no_better_than_chance(0.969 * math.log(4096), 4096)
+    assert is_no_better_than_chance(0.97 * math.log(2), 1)
+    assert not is_no_better_than_chance(0.5, 1)

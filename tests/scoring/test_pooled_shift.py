@@ -50,3 +50,15 @@ def test_its_distance_is_scipys():
 def test_what_is_no_probability_is_refused(wrong):
     with pytest.raises(ValueError, match=r"outside 0\.\.1"):
         PooledShift().add(np.array([0.5]), np.array([wrong]))
+
+
+def test_parts_add_up_at_the_threshold_of_the_attribute():
+    pooled = PooledShift(0.7)
+    assert pooled.shift("a") is None
+    pooled.add(np.array([0.6, np.nan, 0.9]), np.array([0.8, 0.5, 0.7]))
+    pooled.add(np.array([0.75]), np.array([1.0]))
+    shift = pooled.shift("a")
+    assert (shift.attribute, shift.n, shift.missing, shift.rose, shift.fell) == ("a", 3, 1, 1, 1)
+    assert shift.mean_shift == pytest.approx((0.2 - 0.2 + 0.25) / 3)
+    assert shift.wasserstein == pytest.approx((0.1 + 0.05 + 0.1) / 3, abs=1 / BINS)
+    assert PooledShift().shift("a") is None
