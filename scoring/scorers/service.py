@@ -58,7 +58,6 @@ class PassingError(Exception):
     """This try failed in a way that another may not; `wait` is in seconds, 0 where the service names none."""
 
     def __init__(self, wait: float = 0.0) -> None:
-        super().__init__()
         self.wait = wait
 
 

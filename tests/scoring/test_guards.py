@@ -1,6 +1,7 @@
 """Guard models as scorers: the declarations against what authors publish, and a tiny guard against transformers."""
 
 import hashlib
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -338,3 +339,24 @@ def test_a_quantised_guard_of_one_gguf_file_is_asked_by_the_template_in_it(tmp_p
     (tmp_path / "guard.gguf").rename(tmp_path / "another-name.gguf")
     monkeypatch.setattr(guard_model, "load_files", lambda *_, **_options: model)  # it takes half a minute
     assert GuardScorer(guard, folder=tmp_path, device=CPU).fingerprint() == scorer.fingerprint()
+
+
+def test_a_fingerprint_is_of_all_that_fixes_the_scores_of_a_guard(folder, monkeypatch):
+    parts: dict[str, object] = {}
+    monkeypatch.setattr("scoring.scorers.guard_model.fingerprint_of", lambda **values: parts.update(values) or "print")
+    guard = GuardScorer(tiny_guard(), folder=folder, device=CPU)
+    assert guard.fingerprint() == "print"
+    files, templates, tokens = (parts.pop(name) for name in ("files", "templates", "tokens"))
+    assert "model.safetensors" in files
+    assert [len(one) for one in templates] == [64] * len(guard.guard.questions)
+    assert len(tokens) == len(guard.guard.questions)
+    assert all(verdicts for verdicts, _tail, _categories in tokens)
+    assert parts == {
+        "scorer": "guard",
+        "declaration": guard.guard.digest(),
+        "attributes": [attribute.as_json() for attribute in guard.attributes],
+        "precision": guard.guard.precision,
+        "longest": guard.longest,
+        "device": "cpu",
+        "libraries": {name: version(name) for name in ("torch", "transformers", "tokenizers")},
+    }

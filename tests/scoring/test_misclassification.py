@@ -159,3 +159,37 @@ def test_a_share_without_an_interval_of_its_own_has_no_corrected_one():
     assert correct_share(0.5, 0.45, 0.55, ErrorRates(1, 1, MANY, MANY)) == CorrectedShare(
         0.5, pytest.approx(0.45, abs=1e-3), pytest.approx(0.55, abs=1e-3)
     )
+
+
+def test_the_interval_is_lang_and_reiczigels_by_hand():
+    # 3.8415 texts are added to the 100, half of them labelled: a share of 0.2592. With a text of each answer added the
+    # rates are 33 of 42 and 55 of 62, and J is 0.6728: the centre is 0.2175, which the second order moves by -0.0030.
+    low, high = corrected_intervals(0.25, 100, ErrorRates(0.8, 0.9, 40, 60))
+    assert (float(low), float(high)) == pytest.approx((0.0542, 0.3748), abs=5e-5)
+
+
+def test_the_lower_end_of_youdens_j_is_walds_after_a_text_of_each_answer():
+    rates = ErrorRates(0.8, 0.9, 10, 20)
+    assert rates.youden == pytest.approx(0.7)
+    spread = np.sqrt(0.75 * 0.25 / 12 + 19 / 22 * 3 / 22 / 22)
+    assert rates.youden_low() == pytest.approx(0.75 + 19 / 22 - 1 - 1.959964 * spread, abs=1e-6)
+    assert rates.youden_low(0.8) == pytest.approx(0.75 + 19 / 22 - 1 - 1.281552 * spread, abs=1e-6)
+
+
+def test_error_rates_of_chance_correct_nothing_and_their_intervals_are_unknown():
+    with pytest.raises(Uncorrectable, match="no better than chance"):
+        correct_shares(0.2, ErrorRates(0.5, 0.5, 10, 10))
+    with pytest.raises(Uncorrectable, match="no better than chance"):
+        correct_shares(0.2, ErrorRates(0.2, 0.5, 10, 10))
+    low, high = corrected_intervals([0.2, 0.3], 100, ErrorRates(0.4, 0.6, 10, 10))
+    assert np.isnan([*low, *high]).all()
+    assert correct_shares([0.0, 0.05, 1.0], ErrorRates(0.8, 0.9, 10, 10)).tolist() == [0, 0, 1]
+
+
+def test_an_interval_that_does_not_hold_its_share_is_no_interval():
+    for share, low, high in ((0.2, 0.3, 0.4), (0.5, 0.3, 0.4), (0.3, 0.3, 0.3)):
+        with pytest.raises(Uncorrectable, match="no width"):
+            effective_trials(share, low, high)
+    half = (np.log(0.4 / 0.6) - np.log(0.2 / 0.8)) / 2
+    assert effective_trials(0.3, 0.2, 0.4) == pytest.approx(1.959964**2 / (half**2 * 0.21), rel=1e-6)
+    assert effective_trials(0.3, 0.0, 0.4) == 0  # as if nothing were known

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -568,3 +569,26 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path):
     tokens.save_pretrained(folder)
     with pytest.raises(ScorerUnavailable, match="tokenizer that it was trained with"):
         classifier(folder)
+
+
+def test_a_fingerprint_is_of_all_that_fixes_the_scores_of_a_classifier(tmp_path, monkeypatch):
+    parts: dict[str, Any] = {}
+    monkeypatch.setattr("scoring.scorers.encoder.fingerprint_of", lambda **values: parts.update(values) or "print")
+    scorer = classifier(save_classifier(tmp_path / "one"))
+    assert scorer.fingerprint() == "print"
+    digests = {name: parts.pop(name) for name in ("weights", "config", "tokenizer")}
+    assert parts == {
+        "scorer": "encoder",
+        "attributes": scorer.attribute_names,
+        "activation": scorer.activation,
+        "precision": "float32",
+        "longest": CONTEXT,
+        "truncation": "end",
+        "device": "cpu",
+        "libraries": {name: version(name) for name in ("torch", "transformers", "tokenizers")},
+    }
+    assert len(digests["weights"]) == 64
+    assert digests["config"]["model_type"] == "bert"
+    assert not {"_name_or_path", "transformers_version"} & digests["config"].keys()
+    assert "tokenizer.json" in digests["tokenizer"]
+    assert "name_or_path" not in digests["tokenizer"]["tokenizer_config.json"]

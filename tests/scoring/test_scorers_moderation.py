@@ -189,6 +189,7 @@ def test_a_service_that_alternates_between_snapshots_gives_no_scores(service):
             scorer(service, LATEST, concurrency=1).score(["a", "b"])
     finally:
         del type(service).snapshot
+    assert service.texts == ["a", "b", "a"]  # what the earlier snapshot said is asked for again once, and no more
 
 
 def test_an_alias_and_a_service_without_versions_are_flagged_and_a_snapshot_is_not():

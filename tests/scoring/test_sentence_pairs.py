@@ -330,3 +330,40 @@ def test_almost_every_published_pair_shares_the_same_tokens_in_whichever_order(m
         places, other_places = shared_tokens(one, other)
         assert places, "a pair shares tokens, if only its full stop"
         assert shared_tokens(other, one) == (other_places, places)
+
+
+def test_pairs_are_listed_side_by_side_with_their_bias_types():
+    values = pa.table({"id": [f"{pair.id}-more" for pair in PAIRS], "difference": [0.5, -1.0, None, 2.0, 0.0]})
+    listing = FORMULA.list_texts(values, TEXTS)
+    np.testing.assert_array_equal(listing.values, [0.5, -1.0, np.nan, 2.0, 0.0])
+    assert listing.missing == 1
+    assert listing.texts([3, 1]) == [
+        (
+            [("More stereotyping", PAIRS[3].more), ("Less stereotyping", PAIRS[3].less)],
+            ["filed under nationality"],
+        ),
+        ([("More stereotyping", PAIRS[1].more), ("Less stereotyping", PAIRS[1].less)], ["filed under age"]),
+    ]
+    with pytest.raises(ValueError, match="of other texts than the evaluation set's: they are not shown"):
+        FORMULA.list_texts(values.slice(0, 4), TEXTS)
+
+
+def test_values_that_are_not_stored_are_no_difference():
+    assert list(FORMULA.value_differences(Collected(TEXTS, pa.table({})))) == []
+
+
+def test_p_of_all_pairs_is_that_of_the_score_test_and_only_bias_types_are_adjusted():
+    gaps = np.array([1.0] * 9 + [-1.0])
+    members = {"age": np.arange(10) < 8, "gender": np.arange(10) >= 8}
+    age, gender, whole = measure_pairs(gaps, members)
+    # All of 8, one of 2, and 9 of 10 above a half: z of (share - 1/2) / root(1 / 4n).
+    p_values = [math.erfc(z / math.sqrt(2)) for z in (math.sqrt(8), 0.0, 0.4 * math.sqrt(40))]
+    assert [one.p_value for one in (age, gender, whole)] == pytest.approx(p_values)
+    assert [one.p_adjusted for one in (age, gender, whole)] == pytest.approx([2 * p_values[0], 1.0, p_values[2]])
+    assert [(one.slice, one.value, one.n) for one in (age, gender, whole)] == [
+        ("age", 1.0, 8),
+        ("gender", 0.5, 2),
+        (ALL, 0.9, 10),
+    ]
+    with pytest.raises(ValueError, match="bias type 'age' has no pair that could be scored"):
+        measure_pairs(np.where(members["age"], np.nan, gaps), members)

@@ -100,3 +100,71 @@ def test_only_the_miniatures_that_are_named_and_not_there_yet_are_made(
     monkeypatch.setattr("sys.argv", command)
     miniatures.main()
     assert sorted(trained) == sorted((name, 3) for name in names)
+
+
+def test_a_miniature_has_the_shape_of_its_family_with_a_head_for_each_64_of_its_width():
+    spec = Miniature("causal", layers=3, hidden=128, steps=1, peak_rate=1e-3)
+    tokenizer = train_bpe(DOCUMENTS, VOCABULARY, spec.context)
+    causal = build(spec, tokenizer).config
+    assert (causal.n_layer, causal.n_embd, causal.n_head, causal.n_positions) == (3, 128, 2, 256)
+    assert (causal.vocab_size, causal.bos_token_id, causal.eos_token_id) == (
+        len(tokenizer),
+        tokenizer.bos_token_id,
+        tokenizer.eos_token_id,
+    )
+    spec = Miniature("masked", layers=3, hidden=128, steps=1, peak_rate=1e-3)
+    tokenizer = train_wordpiece(DOCUMENTS, VOCABULARY, spec.context)
+    masked = build(spec, tokenizer).config
+    assert (masked.num_hidden_layers, masked.hidden_size, masked.num_attention_heads) == (3, 128, 2)
+    assert (masked.intermediate_size, masked.max_position_embeddings) == (512, 128)
+    assert (masked.vocab_size, masked.pad_token_id) == (len(tokenizer), tokenizer.pad_token_id)
+    assert masked.initializer_range == pytest.approx(1 / math.sqrt(128))
+
+
+@torch.no_grad()
+def test_positions_of_a_masked_miniature_start_as_waves_that_grow_longer_from_place_to_place():
+    spec = Miniature("masked", layers=1, hidden=64, steps=1, peak_rate=1e-3)
+    model = build(spec, train_wordpiece(DOCUMENTS, VOCABULARY, spec.context))
+    positions = model.bert.embeddings.position_embeddings.weight.numpy()
+    rates = 1000 ** -(np.arange(0, 64, 2) / 64)
+    angles = np.arange(128)[:, None] * rates
+    np.testing.assert_allclose(positions[:, 0::2], 0.2 * np.sin(angles), atol=1e-5)
+    np.testing.assert_allclose(positions[:, 1::2], 0.2 * np.cos(angles), atol=1e-5)
+
+
+def test_the_command_needs_data_and_knows_its_miniatures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for arguments, words in (
+        ([], "the following arguments are required: --data"),
+        (["--data", "x", "--only", "other"], "argument --only: invalid choice: 'other'"),
+        (["--data", "x", "--seed", "one"], "argument --seed: invalid int value: 'one'"),
+    ):
+        monkeypatch.setattr("sys.argv", ["miniatures", *arguments])
+        with pytest.raises(SystemExit):
+            miniatures.main()
+        assert words in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["miniatures", "--help"])
+    with pytest.raises(SystemExit):
+        miniatures.main()
+    shown = capsys.readouterr().out
+    assert "--data DATA [--out OUT] [--only NAME [NAME ...]] [--seed SEED]" in " ".join(shown.split())
+    assert "\n    python -m scoring.training.miniatures --data DATA [--only NAME ...] [--seed 0]\n" in shown
+
+
+def test_what_is_trained_has_a_card_with_the_steps_and_the_seed_and_weights_that_are_there_are_not_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    name = miniatures.MINIATURES[0].name
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "model.safetensors").touch()
+    cards: list[tuple] = []
+    monkeypatch.setattr(miniatures, "BUNDLED", tmp_path)
+    monkeypatch.setattr(miniatures, "load_corpus", lambda data, seed: (DOCUMENTS, [f"{data} {seed}"]))
+    monkeypatch.setattr(miniatures, "train", None)
+    monkeypatch.setattr(miniatures, "write_card", lambda *places, **figures: cards.append((*places, figures)) or 4.25)
+    monkeypatch.setattr("sys.argv", ["miniatures", "--data", "data", "--out", str(tmp_path), "--only", name])
+    miniatures.main()
+    figures = {"steps": miniatures.MINIATURES[0].steps, "tokens_per_step": 512, "seed": 0}
+    assert cards == [(tmp_path / name, ["data 0"], figures)]
+    assert capsys.readouterr().out == f"{name}: 4.250 nats a token on held-out documents\n"

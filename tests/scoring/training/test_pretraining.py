@@ -73,6 +73,19 @@ def test_causal_batches_hold_the_texts_of_an_epoch_end_to_end_each_after_an_end_
         assert torch.cat([ids.flatten() for ids, _ in epoch]).tolist() == stream[: whole * 4 * 32]
 
 
+def test_the_first_ordinary_token_of_a_vocabulary_is_hidden_too(masked_teacher):
+    tokenizer = AutoTokenizer.from_pretrained(masked_teacher)
+    first = len(tokenizer.all_special_ids)
+    text = " ".join([tokenizer.convert_ids_to_tokens(first)] * 8)
+    ids, labels = next(masked_batches([text] * 20, tokenizer, CONTEXT, 40, seed=3))
+    assert set(labels.unique().tolist()) == {IGNORED, first}
+    assert set(ids.unique().tolist()) == {
+        *tokenizer("", add_special_tokens=True)["input_ids"],
+        first,
+        tokenizer.mask_token_id,
+    }
+
+
 def test_a_text_longer_than_the_context_is_cut_there(masked_teacher):
     tokenizer = AutoTokenizer.from_pretrained(masked_teacher)
     ids, _ = next(masked_batches(sentences(40, seed=1), tokenizer, 16, 64, seed=3))
