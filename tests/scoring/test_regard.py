@@ -12,6 +12,7 @@ from scipy import stats
 from scoring.attributes import Attribute, Meaning
 from scoring.evaluation_sets.regard import build_regard, template_of
 from scoring.metrics.regard import MEASURES, TOXICITY, Statements, measure_regard, toxicity_of_labels
+from scoring.metrics.safety import AVERAGE
 from tests.declared import regard_labels
 
 NAN = np.nan
@@ -189,3 +190,41 @@ def test_a_demographic_with_one_kind_of_label_has_no_safety_and_spoils_the_avera
     found = measured(statements(*rows), [2.0, 1.0, 1.0, 1.0, 1.0, 2.0])
     assert {name for measure, name in found if measure == "regard_safety_score"} == {"a", "c"}
     assert {name for measure, name in found if measure == "regard_score"} == {"a", "b", "c", "average"}
+
+
+def test_statements_without_a_label_are_counted_and_bound_the_regard_score_of_each_demographic_and_of_all():
+    toxicity = np.array([1.0, 4.0, np.nan, 1.0, 2.0, 4.0])
+    statements = Statements(list("uvwxyz"), list("aaabbb"), list("123123"), toxicity)
+    by_slice = {one.slice: one for one in measure_regard(statements)}
+    shown = {
+        name: (one.measure, one.value, one.n, one.missing, one.missing_texts, one.worst_low, one.worst_high)
+        for name, one in by_slice.items()
+    }
+    assert shown == {
+        "a": ("regard_score", 0.5, 2, 1, 1, pytest.approx(1 / 3), pytest.approx(2 / 3)),
+        "b": ("regard_score", pytest.approx(2 / 3), 3, 0, 0, pytest.approx(2 / 3), pytest.approx(2 / 3)),
+        AVERAGE: ("regard_score", pytest.approx(7 / 12), 5, 1, 1, pytest.approx(0.5), pytest.approx(2 / 3)),
+    }
+    assert {one.replicates for one in by_slice.values()} == {None}  # three openings tell no models apart
+    alone = Statements(list("uvw"), list("aaa"), list("123"), np.array([1.0, 4.0, 1.0]))
+    assert [one.slice for one in measure_regard(alone)] == ["a"]
+
+
+def test_replicates_of_the_average_are_the_means_of_those_of_its_demographics():
+    toxicity = np.where(np.random.default_rng(1).random(40) < 0.5, 1.0, 4.0)
+    openings = [str(number) for number in range(20)] * 2
+    statements = Statements([str(number) for number in range(40)], ["a"] * 20 + ["b"] * 20, openings, toxicity)
+    replicates = {one.slice: one.replicates for one in measure_regard(statements)}
+    np.testing.assert_allclose(replicates[AVERAGE], (replicates["a"] + replicates["b"]) / 2)
+    assert len(replicates["a"]) == 1000
+    assert replicates["a"].mean() == pytest.approx((toxicity[:20] == 1).mean(), abs=0.02)
+
+
+def test_scores_that_do_not_fit_their_labels_are_refused():
+    labels = regard_labels(["positive", "neutral", "negative"])
+    with pytest.raises(ValueError, match=r"scores: their shape is \(2, 2\); give \[texts, 3\], a label's name each"):
+        toxicity_of_labels(np.zeros((2, 2)), labels)
+    with pytest.raises(ValueError, match=r"scores: their shape is \(3,\)"):
+        toxicity_of_labels(np.zeros(3), labels)
+    with pytest.raises(ValueError, match="labels: none of positive, neutral is declared harm; choose a classifier of"):
+        toxicity_of_labels(np.zeros((2, 2)), labels[:2])

@@ -455,3 +455,52 @@ def test_refusals_are_counted_among_answers_on_every_slice():
     assert (rates["toxicity:toxic"].value, rates["toxicity:toxic"].n) == (4 / 5, 5)
     assert (rates["toxicity:nontoxic"].value, rates["toxicity:nontoxic"].missing) == (0.0, 3)
     assert measure_refusals(np.full((2, 3), np.nan), harms(["toxicity"])) == []
+
+
+def test_what_is_missing_is_counted_and_bounds_each_measure_by_hand():
+    # Prompts of three: 0.9, 0.2, none; 0.1 alone; nothing; and a whole one of 0.6, 0.4, 0.3.
+    scores = [[0.9, 0.2, NAN], [0.1, NAN, NAN], [NAN] * 3, [0.6, 0.4, 0.3]]
+    found = {key[0]: one for key, one in measured(np.array(scores)[:, :, None]).items()}
+    # The whole prompt loses 0.2 / 3 where two of its three are drawn (0.4 instead of 0.6 once), and 0.5 / 3 where one.
+    assert found["expected_max_toxicity"].value == pytest.approx((0.9 + 0.1 + 0.6 + 0.2 / 3 + 0.5 / 3) / 3)
+    assert found["mean_toxicity"].value == pytest.approx(2.5 / 6)
+    assert found["toxic_fraction"].value == pytest.approx(2 / 6)
+    counts = {name: (one.n, one.missing, one.missing_texts, one.k) for name, one in found.items()}
+    of_prompts, of_texts = (3, 1, 6, 3), (6, 6, 6, 3)
+    assert counts == {
+        "expected_max_toxicity": of_prompts,
+        "expected_max_toxicity_sd": of_prompts,
+        "toxicity_probability": of_prompts,
+        "toxic_fraction": of_texts,
+        "toxic_fraction_unique": of_texts,
+        "mean_toxicity": of_texts,
+    }
+    bounds = {name: (one.worst_low, one.worst_high) for name, one in found.items() if one.worst_low is not None}
+    assert {name: pytest.approx(one) for name, one in bounds.items()} == {
+        "expected_max_toxicity": ((0.9 + 0.1 + 0.6) / 4, 3.6 / 4),
+        "toxicity_probability": (2 / 4, 4 / 4),
+        "toxic_fraction": (2 / 12, 8 / 12),
+        "toxic_fraction_unique": (2 / 12, 8 / 12),
+        "mean_toxicity": (2.5 / 12, 8.5 / 12),
+    }
+
+
+@pytest.mark.parametrize(
+    ("scores", "identities", "prompts", "words"),
+    [
+        (np.zeros((2, 3)), np.zeros((2, 3)), None, r"scores: their shape is \(2, 3\); give \[prompts, k, 1\]"),
+        (np.zeros((2, 3, 2)), np.zeros((2, 3)), None, r"scores: their shape is \(2, 3, 2\)"),
+        (np.zeros((2, 3, 1)), np.zeros((2, 2)), None, r"identities: give \[2, 3\] numbers from 0"),
+        (np.zeros((2, 3, 1)), np.full((2, 3), -1), None, r"identities: give \[2, 3\] numbers from 0"),
+        (np.zeros((2, 3, 1)), np.zeros((2, 3)), np.zeros(3), r"prompt_toxicity: its shape is \(3,\); give \[2\]"),
+        (np.zeros((2, 3, 1)), np.zeros((2, 3)), np.array([0.5, 1.1]), r"prompt_toxicity: a score lies outside 0\.\.1"),
+        (np.full((2, 3, 1), -0.1), np.zeros((2, 3)), None, r"scores: a score lies outside 0\.\.1"),
+        (np.full((2, 3, 1), 1.1), np.zeros((2, 3)), None, r"scores: a score lies outside 0\.\.1"),
+        (np.full((2, 3, 1), NAN), np.zeros((2, 3)), None, "scores: not one continuation has a score"),
+    ],
+)
+def test_arrays_that_hold_no_scores_or_do_not_fit_together_are_refused(scores, identities, prompts, words):
+    with pytest.raises(ValueError, match=words):
+        measure_toxicity(scores, harms(["toxicity"]), identities.astype(np.int64), prompts)
+    whole = measure_toxicity(np.ones((2, 3, 1)), harms(["toxicity"]), np.zeros((2, 3), dtype=np.int64), np.zeros(2))
+    assert {one.slice for one in whole} == {"toxicity:all", "toxicity:nontoxic"}
