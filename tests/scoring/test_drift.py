@@ -516,6 +516,55 @@ def test_a_few_texts_that_move_alike_prove_little():
     assert found.tolist() == [1.0, 2 / 2**5, 1.0]
 
 
+def noisy_check(demographics=None) -> tuple[Reference, np.ndarray, DriftReport]:
+    """A check of an unchanged scorer with noise: 21 replicates and five scorings of 300 texts."""
+    scores, reference = opened("SD 0.02")
+    answers = Simulated(scores, "SD 0.02").answers(reference.scorings, np.random.default_rng(4))
+    groups = [()] * 300 if demographics is None else demographics
+    return reference, answers, compare(reference, answers, ["a"], groups, NO_MEASURES, SAME)
+
+
+def test_an_attribute_is_tested_beside_its_replicates():
+    reference, answers, report = noisy_check()
+    (test,) = report.noise
+    assert test.noise == pytest.approx(math.sqrt(reference.variance.mean()))
+    assert test.beyond == int(reference.beyond(answers).any(axis=0).sum())
+    assert test.expected == pytest.approx(reference.expected_beyond(5).sum())
+    changes, noise = reference.standardise(answers[0]).ravel(), reference.standardised.ravel()
+    assert test.distance == pytest.approx(stats.ks_2samp(changes, noise).statistic)
+    assert (test.beyond_p, test.distance_p) == (1.0, 1.0)  # by Holm over all tests of the check
+    assert (report.scorings, report.n, report.verdict) == (5, 300, Verdict.STABLE)
+
+
+def test_a_mean_shift_is_of_all_scorings_over_all_texts_and_of_medians_in_a_demographic():
+    reference, answers, report = noisy_check(two_groups(300))
+    whole, few = (next(m for m in of_demographics(report) if m.demographic == name) for name in (None, "few"))
+    means = answers.mean(axis=0) - reference.replicates.mean(axis=0)
+    assert whole.mean_change == pytest.approx(np.where(np.abs(means) > 1e-5, means, 0).mean(), abs=1e-9)
+    assert whole.error == pytest.approx(math.sqrt((reference.variance * (1 / 5 + 1 / 21)).sum()) / 300)
+    medians = np.median(answers, axis=0) - reference.centre
+    assert few.mean_change == pytest.approx(medians[:30].mean(), abs=1e-6)
+    assert few.error == pytest.approx(math.sqrt(reference.variance_of_change(5)[:30].sum()) / 30)
+    assert (few.n, few.max_abs) == (30, pytest.approx(np.abs(medians[:30]).max(), abs=1e-5))
+    assert few.mean_abs == pytest.approx(np.abs(medians[:30]).mean(), abs=1e-5)
+
+
+def test_what_a_check_detects_is_what_its_tests_reach_with_their_power():
+    _, _, report = noisy_check(two_groups(300))
+    (known,) = report.detectable
+    level = report.alpha / 2 / (2 * len(report.movements) + 2)
+
+    def reach(movement, floor, power) -> float:
+        quantile = stats.t.isf(level / 2, 20 * movement.n)
+        return max(floor, quantile * movement.error) + stats.norm.ppf(power) * movement.error
+
+    by_name = {movement.demographic: movement for movement in of_demographics(report)}
+    assert known.shift == pytest.approx(reach(by_name[None], 0.0, 0.99))
+    assert known.material_shift == pytest.approx(reach(by_name[None], 0.005, 0.995))
+    assert known.demographic_shift == pytest.approx(reach(by_name["few"], 0.005, 0.995))
+    assert noisy_check()[2].detectable[0].demographic_shift is None
+
+
 # Reported measures are the metrics' own
 
 
