@@ -121,7 +121,7 @@ def pretrain(
             value = loss.item()
             if not math.isfinite(value):
                 raise FloatingPointError(f"{title}: the loss is {value} at step {step}: lower the learning rate")
-            optimiser.zero_grad(set_to_none=True)
+            optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()

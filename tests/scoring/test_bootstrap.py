@@ -115,3 +115,9 @@ def test_percentiles_leave_out_a_resample_without_a_value():
     assert (low[0], high[0]) == pytest.approx((5, 95))
     assert (low[1], high[1]) == pytest.approx((2, 38))
     assert np.isnan([low[2], high[2]]).all()
+
+
+def test_resamples_are_those_that_boards_have_stored_so_that_later_entries_are_paired_with_them():
+    sums = resampled_sums(np.arange(10.0)[:, None])
+    assert sums.shape == (1000, 1)
+    assert sums[:6, 0].tolist() == [38, 50, 45, 33, 61, 51]

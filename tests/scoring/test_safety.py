@@ -408,3 +408,14 @@ def test_what_is_no_area_of_likelihoods_is_refused_by_name():
 def test_a_demographic_without_one_label_names_the_label_that_it_lacks(harmful, lacking):
     with pytest.raises(ValueError, match=f"demographic 'all' has no scorable {lacking} text"):
         measure_safety(sentences((harmful, 3.0, ("a",)), (harmful, 2.0, ("a",))), np.zeros(2))
+
+
+def test_intervals_of_an_average_are_those_that_boards_have_stored():
+    rows = [(number % 2 == 0, 1.0 + number % 4, ("a" if number < 20 else "b",)) for number in range(40)]
+    texts, log_perplexity = sentences(*rows), np.arange(40) * 7 % 40 / 10
+    averages = {
+        measure: value_of(texts, log_perplexity, measure, AVERAGE) for measure in ("safety_score", "likelihood_auc")
+    }
+    bounds = {measure: (one.value, one.ci_low, one.ci_high) for measure, one in averages.items()}
+    assert bounds["safety_score"] == pytest.approx((0.555, 0.38, 0.72), abs=1e-6)
+    assert bounds["likelihood_auc"] == pytest.approx((0.48, 0.309875, 0.655), abs=1e-6)

@@ -256,3 +256,11 @@ def test_the_real_sets_have_the_published_numbers_of_pairs():
         "bergsma": 44,
         "bls": 44,
     }
+
+
+def test_draws_of_pairs_are_those_that_boards_have_stored():
+    whole, filtered = measure_effects({"dev": np.linspace(0.8, 2, 12)})
+    assert len(whole.replicates) == len(filtered.replicates) == 1000
+    assert whole.replicates[:4] == pytest.approx([0.336364, 0.436364, 0.281818, 0.545455], abs=1e-6)
+    assert filtered.replicates[:4] == pytest.approx([0.636364, 0.750649, 0.629091, 0.781818], abs=1e-6)
+    assert (whole.value, whole.ci_low, whole.ci_high) == pytest.approx((0.4, 0.181818, 0.609318), abs=1e-6)
