@@ -113,7 +113,7 @@ def _matrix(collection: Collected) -> tuple[NDArray[np.float32], list[Attribute]
 def _identities(outputs: pa.Table, k: int) -> NDArray[np.int64]:
     """Numbers [prompts, k] that are equal where continuations have the same text; those without text share one."""
     codes = outputs["text"].combine_chunks().dictionary_encode().indices.fill_null(-1)
-    numbers: NDArray[np.int64] = codes.to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    numbers: NDArray[np.int64] = codes.to_numpy().astype(np.int64) + 1
     return numbers.reshape(-1, k)
 
 

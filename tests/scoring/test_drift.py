@@ -1385,6 +1385,43 @@ def test_a_scorer_without_labels_is_refused_for_its_shift_alone(monkeypatch):
         require_steady(reference, ["a"], Policy())
 
 
+def test_simulated_scores_lie_as_in_a_control_set():
+    scores = control_scores(4_000, np.random.default_rng(1))
+    assert [float(((scores >= low) & (scores < high)).mean()) for low, high in ((0, 0.3), (0.3, 0.7), (0.7, 1))] == [
+        0.25,
+        0.5,
+        0.25,
+    ]
+    low, middle, high = scores[scores < 0.3], scores[(scores >= 0.3) & (scores < 0.7)], scores[scores >= 0.7]
+    assert low.mean() == pytest.approx(0.1, abs=0.01)  # most of them near 0
+    assert middle.mean() == pytest.approx(0.5, abs=0.01)
+    assert high.mean() == pytest.approx(0.85, abs=0.01)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_simulated_change_is_sized_by_the_labels_that_it_flips_or_by_the_shift_of_the_mean(share):
+    scores = control_scores(20_000, np.random.default_rng(1))
+    change = SimulatedChange("", share=share)
+    flipped = change.after(scores, change.rise_to(flips=True))
+    assert share * ((flipped > 0.5) != (scores > 0.5)).mean() == pytest.approx(0.02, abs=2e-4)
+    moved = change.after(scores, change.rise_to(flips=False))
+    assert share * (moved - scores).mean() == pytest.approx(0.01, abs=1e-6)
+    assert SimulatedChange("", rise=1.5).rise_to(flips=True) == 1.5
+
+
+def test_a_simulated_scorer_answers_with_noise_and_with_other_scores_in_a_share_of_its_answers():
+    generator = np.random.default_rng(2)
+    scores, other = np.full(2_000, 0.5), np.full(2_000, 0.8)
+    assert Simulated(scores, "none").answers(3, generator).shape == (3, 2_000, 1)
+    assert Simulated(scores, "none", other, 0.25).answers(3, generator).mean() == pytest.approx(0.575, abs=0.01)
+    assert Simulated(scores, "none", other).answers(1, generator).mean() == pytest.approx(0.8)
+    spreads = {name: Simulated(scores, name).answers(5, generator).std() for name in NOISES[:3]}
+    assert spreads == pytest.approx({"none": 0.0, "SD 0.003": 0.003, "SD 0.02": 0.02}, rel=0.05)
+    heavy = np.abs(Simulated(scores, "heavy tails").answers(5, generator) - 0.5)
+    assert np.median(heavy) == pytest.approx(0.005 * stats.t.ppf(0.75, 2), rel=0.1)
+    assert Simulated(np.array([0.0, 1.0]), "SD 0.02").answers(50, generator).min() == 0
+
+
 # Power and false alarms: the table of `python -m tests.bench drift` has many more
 
 
