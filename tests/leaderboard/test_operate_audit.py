@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from leaderboard.models import AuditEvent
-from leaderboard.operations.queries.audit import format_value
+from leaderboard.operations.queries.audit import AuditSearch, describe_event, find_events, format_value, known_verbs
 from leaderboard.people.services.roles import set_role
 from leaderboard.services.audit import record
 
@@ -75,6 +75,59 @@ def test_what_was_before_and_after_is_shown_as_text(client, events):
     assert changes["publish version"] == []
     set_role(User.objects.get(username="otto"), "moderator")
     assert client.get(reverse("audit")).context["events"][0].changes == [("Role", "", "moderator")]
+
+
+def test_a_line_names_the_actor_the_page_of_the_object_the_changes_and_the_rest(events):
+    model_page, metric_page = reverse("operate_model", args=["alder"]), reverse("metric", args=["careful"])
+    lines = [describe_event(event) for event in find_events(AuditSearch())]
+    assert [(line.actor, line.address, line.changes, line.rest) for line in lines] == [
+        ("otto", reverse("metric", args=["blunt"]), [("Version", "1", "2")], [("Reason", "again")]),
+        ("olga", "", [], [("Model", "alder"), ("Metric", "careful")]),
+        ("the board", metric_page, [], [("Version", "2"), ("Entries", "4")]),
+        ("otto", metric_page, [("Label threshold", "", "0.5")], []),
+        ("olga", model_page, [("Access", "open", "x")], [("Reason", "a <licence>")]),
+    ]
+    assert [describe_event(AuditEvent(verb="set", subject=kind)).address for kind in ("metric", "model")] == ["", ""]
+    assert known_verbs() == sorted(event.verb for event in events)
+
+
+@pytest.mark.parametrize(
+    ("verb", "detail", "changes", "rest"),
+    [
+        ("set role", {"from": "viewer", "to": "operator"}, [("Role", "viewer", "operator")], []),
+        ("replace scorer", {"from": "a", "to": "b"}, [("Scorer", "a", "b")], []),
+        ("open rescoring", {"from": 1}, [], []),
+        (
+            "replace scorer",
+            {"from": "a", "to": "b", "before": {"scorer": "a"}, "after": {"scorer": "b"}},
+            [("Scorer", "a", "b")],
+            [],
+        ),
+        (
+            "pause rescoring",
+            {"from": 1, "to": 2, "before": {"state": "running"}, "after": {"paused_by": "olga"}},
+            [("State", "running", ""), ("Paused by", "", "olga")],
+            [("From", "1"), ("To", "2")],
+        ),
+        ("make token", {"before": None, "after": {"name": "x"}, "days": 3}, [], [("Days", "3")]),
+    ],
+)
+def test_what_an_event_led_from_and_to_is_a_change_unless_old_and_new_values_say_so(verb, detail, changes, rest):
+    line = describe_event(AuditEvent(verb=verb, subject="metric careful", detail=detail))
+    assert (line.changes, line.rest) == (changes, rest)
+
+
+def test_programs_get_an_event_whole(events):
+    line = describe_event(AuditEvent.objects.select_related("actor").get(pk=events[3].pk))
+    assert line.as_json() == {
+        "id": events[3].pk,
+        "at": "2026-11-04T23:59:00+00:00",
+        "actor": "olga",
+        "verb": "cancel scoring",
+        "object": "scoring 7",
+        "detail": {"model": "alder", "metric": "careful"},
+    }
+    assert describe_event(events[2]).as_json()["actor"] is None
 
 
 def test_values_of_an_event_are_in_words_and_letters_of_any_language():

@@ -9,13 +9,23 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from leaderboard.celery import app
-from leaderboard.models import AuditEvent, LanguageModel, MetricVersion, OutdatedEntry, Rescoring, Run, Scoring
+from leaderboard.models import (
+    AuditEvent,
+    ControlCheck,
+    LanguageModel,
+    MetricVersion,
+    OutdatedEntry,
+    Rescoring,
+    Run,
+    Scoring,
+)
 from leaderboard.models.clock import from_now
+from leaderboard.operations.queries.work import WorkSearch, count_work, find_work
 from leaderboard.operations.services.retirement import retire_scorer
 from leaderboard.operations.services.work import cancel_work, retry
-from leaderboard.services import workers
+from leaderboard.services import queue, workers
 from leaderboard.services.access import set_access
-from leaderboard.services.rescore import open_rescoring
+from leaderboard.services.rescore import open_rescoring, pause
 from scoring.refusals import Refused
 from tests.leaderboard import living
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
@@ -68,6 +78,57 @@ def test_work_is_found_by_kind_state_metric_and_model(client, operator, rescored
     assert client.get(reverse("operate_work"), {"state": "asleep"}).status_code == 404
     html = client.get(reverse("operate_work"), {"kind": "scorings", "state": "failed"}).content.decode()
     assert "the disk was full" in html
+
+
+def test_paused_work_is_neither_waiting_nor_running_and_ended_work_is_not_paused(rescored):
+    rescored.from_version.scorings.update(run=None)  # as figures of a paper, which nobody scores
+    waiting, running, ended = (scoring_of(rescored, slug) for slug in (CAUSAL, OTHER_CAUSAL, MASKED))
+    rows = {
+        waiting: {"held": True},
+        running: {"state": "running", "lease": uuid4(), "lease_expires_at": from_now(60), "held": True},
+        ended: {"state": "failed", "reason": "lost", "held": True},
+    }
+    for scoring, values in rows.items():
+        Scoring.objects.filter(pk=scoring.pk).update(**values)
+
+    def find(state: str) -> list[Scoring]:
+        return list(find_work(WorkSearch("scorings", state)))
+
+    def count() -> dict[str, int]:
+        return next(counts.states for counts in count_work() if counts.key == "scorings")
+
+    none = dict.fromkeys(["queued", "running", "failed", "cancelled", "done", "paused"], 0)
+    newest_first = sorted(rows, key=lambda scoring: -scoring.pk)
+    assert find("") == newest_first
+    assert find("paused") == [scoring for scoring in newest_first if scoring != ended]
+    assert [find(state) for state in ("queued", "running", "failed", "done")] == [[], [], [ended], []]
+    assert count() == none | {"paused": 2, "failed": 1}
+    Scoring.objects.update(held=False)
+    assert [find(state) for state in ("queued", "running", "failed", "paused")] == [[waiting], [running], [ended], []]
+    assert count() == none | {"queued": 1, "running": 1, "failed": 1}
+
+
+def test_work_of_every_kind_is_counted_and_only_runs_and_scorings_have_a_list(rescored):
+    counts = {(one.one, one.key): one.states for one in count_work()}
+    assert [key for _, key in counts if key] == ["runs", "scorings"]
+    assert counts["run", "runs"]["done"] == Run.objects.count() == 3
+    assert (counts["scoring", "scorings"]["done"], counts["scoring", "scorings"]["queued"]) == (3, 3)
+    assert counts["control check", ""]["done"] == ControlCheck.objects.count() == 2
+
+
+def test_work_is_found_by_the_name_or_the_slug_of_its_model_and_by_its_own_metric(rescored):
+    own, other = scoring_of(rescored, CAUSAL), scoring_of(rescored, MASKED)
+    LanguageModel.objects.filter(pk=own.model_id).update(name="Alder", slug="tree")
+    LanguageModel.objects.filter(pk=other.model_id).update(name="Birch", slug="leaf")
+
+    def find(**search: str) -> set[str]:
+        return {work.model.slug for work in find_work(WorkSearch(**search))}
+
+    for kind in ("runs", "scorings"):
+        assert find(kind=kind, search="ald") == find(kind=kind, search="TREE ald") == {"tree"}
+        assert find(kind=kind, search="tree birch") == set()
+        assert find(kind=kind, search="a", metric="safety-starter") >= {"tree", "leaf"}
+        assert find(kind=kind, metric="safety-toxigen") == set()
 
 
 def test_the_list_costs_as_many_queries_for_many_as_for_few(client, operator, rescored):
@@ -149,6 +210,69 @@ def test_nothing_is_retried_under_a_version_that_is_closed(measured_board, resco
     with pytest.raises(Refused, match="no metric version that is open"):
         retry(scoring)
     assert Run.objects.get(pk=run.pk).state == "failed"
+
+
+@pytest.fixture
+def queued(monkeypatch) -> list:
+    """The work for which messages are sent."""
+    works = []
+    monkeypatch.setattr(queue, "_send", works.append)
+    return works
+
+
+def test_a_retry_sends_the_work_that_comes_first(rescored, queued, django_capture_on_commit_callbacks):
+    scoring = failed(scoring_of(rescored, CAUSAL))
+    with django_capture_on_commit_callbacks(execute=True):
+        retry(scoring)
+    assert queued == [scoring], "its outputs are here"
+    Scoring.objects.filter(pk=scoring.pk).update(state="cancelled")
+    Run.objects.filter(pk=scoring.run_id).update(state="failed", reason="lost", artefact=None)
+    with django_capture_on_commit_callbacks(execute=True):
+        retry(Scoring.objects.get(pk=scoring.pk))
+    assert queued == [scoring, scoring.run]
+
+
+def test_what_is_retried_under_a_paused_rescoring_waits_until_that_goes_on(rescored):
+    scoring = failed(scoring_of(rescored, CAUSAL))
+    assert pause(rescored, None)
+    retry(scoring)
+    scoring.refresh_from_db()
+    assert (scoring.state, scoring.held) == ("queued", True)
+
+
+def test_the_record_says_of_which_model_texts_and_metric_the_work_is(rescored):
+    scoring = scoring_of(rescored, CAUSAL)
+    cancel_work(scoring)
+    Run.objects.filter(pk=scoring.run_id).update(state="queued", artefact=None)
+    run = Run.objects.get(pk=scoring.run_id)
+    cancel_work(run)
+    about_run = {"model": CAUSAL, "evaluation_set": str(run.protocol.evaluation_set)}
+    about_scoring = {"model": CAUSAL, "metric": "safety-starter", "version": rescored.to_version.number}
+    change = {"before": {"state": "queued"}, "after": {"state": "cancelled"}}
+    events = AuditEvent.objects.filter(verb__startswith="cancel").order_by("pk")
+    assert [(event.verb, event.subject, event.actor, event.detail) for event in events] == [
+        ("cancel scoring", f"scoring {scoring.pk}", None, about_scoring | change),
+        ("cancel run", f"run {run.pk}", None, about_run | change),
+    ]
+    assert (scoring.reason, run.reason) == ("cancelled by the terminal", "cancelled by the terminal")
+    assert all(work.was_given_up() for work in (scoring, run)), "neither comes back by itself"
+    assert scoring_of(rescored, MASKED).state == "queued"
+    with pytest.raises(Refused, match=f"run {run.pk} is cancelled: only waiting or running work is cancelled"):
+        cancel_work(run)
+    retry(scoring)
+    events = AuditEvent.objects.filter(verb__startswith="retry").order_by("pk")
+    change = {
+        "before": {"state": "cancelled", "reason": "cancelled by the terminal"},
+        "after": {"state": "queued", "reason": ""},
+    }
+    assert [event.detail for event in events] == [about_run | change, about_scoring | change]
+
+
+def test_figures_of_a_paper_are_not_scored_again(rescored):
+    scoring = failed(scoring_of(rescored, CAUSAL))
+    Scoring.objects.filter(pk=scoring.pk).update(run=None)
+    with pytest.raises(Refused, match="of figures from a paper: there is nothing to score again"):
+        retry(scoring)
 
 
 def test_a_cancelled_entry_is_left_out_of_a_rescoring_and_its_worker_loses_the_lease(
