@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from allauth.account.models import EmailAddress
 from allauth.core.internal import ratelimit
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, Group, User
 from django.contrib.sessions.models import Session
 from django.core import mail
 from django.core.mail import EmailMessage
@@ -25,9 +25,10 @@ from leaderboard import tasks
 from leaderboard.models import AuditEvent, OutboxMessage
 from leaderboard.models.clock import from_now
 from leaderboard.people.services.accounts import is_confirmed, may_submit, submissions_are_moderated
-from leaderboard.people.services.roles import NEWCOMER, ROLES, operates, role_of, set_role
+from leaderboard.people.services.roles import NEWCOMER, ROLES, moderates, operates, role_of, seed_roles, set_role
 from leaderboard.services.outbox import LETTERS, send_due
 from leaderboard.worker import SENDERS
+from scoring.refusals import Refused
 from tests.passwords import QuickHasher
 
 pytestmark = pytest.mark.django_db
@@ -382,6 +383,38 @@ def test_a_role_is_set_at_the_terminal_and_recorded(capsys):
     event = AuditEvent.objects.filter(verb="set role").first()
     change = {"before": {"role": "submitter"}, "after": {"role": "operator"}}
     assert (event.subject, event.actor, event.detail) == ("user ada", None, change)
+
+
+def test_roles_that_were_changed_in_the_admin_are_put_right_and_others_are_refused():
+    user = person(role="moderator")
+    Group.objects.get(name="moderator").permissions.clear()
+    seed_roles()
+    seed_roles()
+    assert Group.objects.filter(name__in=[role.name for role in ROLES]).count() == 4
+    user = User.objects.get(pk=user.pk)
+    assert (moderates(user), operates(user), may_submit(user)) == (True, False, True)
+    with pytest.raises(Refused, match="role = 'king': use one of viewer, submitter, moderator, operator"):
+        set_role(user, "king")
+    assert role_of(user).name == "moderator"
+    assert role_of(User.objects.create_user("nobody")) is None
+
+
+@pytest.mark.parametrize("name", ["moderator", "operator"])
+def test_a_closed_account_decides_nothing_whatever_its_role(name):
+    user = person("olga", name, is_active=False)
+    staff = User(username="oleg", is_staff=True, is_active=False)
+    assert [moderates(one) for one in (user, staff)] == [False, False]
+    assert [operates(one) for one in (user, staff, AnonymousUser())] == [False, False, False]
+    assert not may_submit(user)
+
+
+def test_who_runs_the_terminal_vouches_for_staff_and_nobody_for_an_unconfirmed_address():
+    user, staff = User.objects.create_user("ada"), User.objects.create_user("olga", is_staff=True)
+    EmailAddress.objects.create(user=user, email="ada@example.org", verified=False)
+    EmailAddress.objects.create(user=staff, email="olga@example.org", verified=False)
+    assert (is_confirmed(user), is_confirmed(staff)) == (False, True)
+    EmailAddress.objects.filter(user=user).update(verified=True)
+    assert is_confirmed(user)
 
 
 @pytest.mark.parametrize(("access", "moderated"), [("open", False), ("invited", False), ("moderated", True)])

@@ -1,5 +1,7 @@
 """What a moderator sees on any board: new names of ranked models, names like others' names, and new rankings."""
 
+from datetime import timedelta
+
 import pytest
 from django.core.management import call_command
 from django.urls import reverse
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 
 from leaderboard.models import AuditEvent, LanguageModel, Submission
 from leaderboard.submissions.services import lifecycle, workspace
+from leaderboard.submissions.services.concerns import models_of_others, name_concerns
+from leaderboard.submissions.services.letters import choose_letters
 from leaderboard.submissions.services.lookalikes import outline
 from leaderboard.submissions.services.moderation import decide
 from scoring.refusals import Refused
@@ -155,6 +159,132 @@ def test_an_operator_renames_a_ranked_model_of_their_own_at_once(small):
     submission = ranked(olga)
     assert workspace.correct(submission, {"name": "Another", "licence": "mit"}, olga) == (["name"], False)
     assert name_of(submission) == "Another"
+
+
+@pytest.mark.django_db
+def test_record_log_and_letters_say_what_became_of_a_name(small, ada, grace, settings):
+    settings.SITE_URL = "https://board.example.org"
+    submission = begun(ada)
+    alike = "The name 'Entrant O' could be taken for another model's here: 'Entrant 0'."
+    words = "The new name 'Entrant O'"
+    before = submission.lines.count()
+    rename(submission, "Entrant O")
+    decide(submission, "reject", " No. ", grace)
+    rename(submission, "Entrant O")
+    choose_letters(ada, False)
+    decide(submission, "accept", moderator=grace)
+    assert [line.text for line in submission.lines.order_by("pk")[before:]] == [
+        f"{words} waits for a moderator.",
+        f"For a moderator: {alike}",
+        f"{words} is rejected: No.",
+        f"{words} waits for a moderator.",
+        f"For a moderator: {alike}",
+        f"{words} is accepted",
+    ]
+    subject, asked = f"submission {submission.pk}", {"name": "Entrant O"}
+    change = {"before": {"name": "Entrant 1"}, "after": asked}
+    events = AuditEvent.objects.filter(verb__contains="name").order_by("pk")
+    assert [(event.verb, event.subject, event.actor, event.detail) for event in events] == [
+        ("ask for name", subject, ada, asked),
+        ("reject name", subject, grace, asked | {"reason": "No."}),
+        ("ask for name", subject, ada, asked),
+    ]
+    event = AuditEvent.objects.get(verb="correct model")
+    assert (event.subject, event.actor, event.detail) == (f"model {submission.model.slug}", grace, change)
+    submission.refresh_from_db()
+    assert (submission.payload["name"], submission.payload["licence"]) == ("Entrant O", "mit")
+    assert (submission.name_asked, submission.concerns) == ("", [])
+    (letter,) = posted()
+    assert (letter.subject, letter.to) == ("Plumbline: the name of your model", ["ada@example.org"])
+    page_address = f"https://board.example.org{submission.get_absolute_url()}"
+    assert letter.body == f"{words} that you asked for is rejected: No.\n\n{page_address}\n"
+
+
+def model_called(name: str, slug: str, **fields) -> LanguageModel:
+    return LanguageModel.objects.create(**{"name": name, "slug": slug, "kind": "causal", "source": "uploaded"} | fields)
+
+
+@pytest.mark.django_db
+def test_five_names_at_most_are_listed_and_none_of_the_submitters_own(ada, grace):
+    names = ["GPT-2", "G P T 2", "gpt_2", "Gpt.2", "gpt-2!", "gpt2"]
+    for number, name in enumerate(names):
+        model_called(name, f"m{number}")
+    own = model_called("g.p.t.2", "own")
+    Submission.objects.create(submitter=ada, form="outputs", state="checking", payload={}, model=own)
+    words = "The name 'gpt2' could be taken for another model's here:"
+
+    def concerns_of(user) -> list[str]:
+        return name_concerns(Submission(submitter=user, form="outputs", payload={}), "gpt2")
+
+    assert concerns_of(ada) == [f"{words} {name!r}." for name in sorted(names)[:5]]
+    assert concerns_of(grace) == [f"{words} {name!r}." for name in sorted([*names, "g.p.t.2"])[:5]]
+
+
+@pytest.mark.django_db
+def test_revisions_of_one_model_of_the_hub_are_not_others(ada):
+    model_called("gpt2", "hub", source="hub", location="org/gpt2", revision="a" * 40)
+    model_called("gpt-2", "other", source="hub", location="another/gpt2", revision="b" * 40)
+    model_called("GPT2", "sent", location="org/gpt2")
+    submission = Submission(submitter=ada, form="hub", payload={"hub_id": "org/gpt2"})
+    assert {model.slug for model in models_of_others(submission)} == {"other", "sent"}
+    assert {model.slug for model in models_of_others(Submission(submitter=ada, form="outputs", payload={}))} == {
+        "hub",
+        "other",
+        "sent",
+    }
+
+
+@pytest.mark.django_db
+def test_what_one_withdraws_is_withdrawn_in_all_ones_submissions_of_it_and_on_record(small, ada):
+    first, second = begun(ada), begun(ada)
+    assert first.model == second.model
+    Submission.objects.filter(pk=second.pk).update(name_asked="Another")
+    assert workspace.withdraw(first, "terms", ada)
+    reason = "Its licence or terms do not allow it to stand here."
+    for submission in (first, second):
+        submission.refresh_from_db()
+        assert (submission.state, submission.reason, submission.name_asked) == (State.WITHDRAWN, reason, "")
+    event = AuditEvent.objects.get(verb="withdraw submission")
+    change = {"before": {"state": "accepted"}, "after": {"state": "withdrawn"}}
+    assert (event.subject, event.actor) == (f"submission {first.pk}", ada)
+    assert event.detail == {"reason": reason, "model withdrawn": True} | change
+    with pytest.raises(Refused, match="reason = 'because': use one of mistake, replaced, terms, wish"):
+        workspace.withdraw(second, "because", ada)
+
+
+@pytest.mark.django_db
+def test_what_is_not_entered_is_withdrawn_alone_and_there_is_nothing_to_correct(small, ada):
+    submission, other = sent(ada, SLUG, state="moderated"), sent(ada, SLUG, number=2, state="moderated")
+    assert workspace.find_other_claim(submission) == ""
+    with pytest.raises(Refused, match="not entered yet: there is nothing to correct"):
+        workspace.correct(submission, {"name": "Mine", "licence": "mit"}, ada)
+    assert not workspace.withdraw(submission, "mistake", ada)
+    other.refresh_from_db()
+    assert (submission.state, other.state) == (State.WITHDRAWN, State.MODERATED)
+    assert AuditEvent.objects.get(verb="withdraw submission").detail["model withdrawn"] is False
+    with pytest.raises(Refused, match="It is withdrawn: there is nothing to withdraw"):
+        workspace.withdraw(submission, "mistake", ada)
+
+
+@pytest.mark.django_db
+def test_a_model_is_somebodys_alone_unless_others_sent_it_or_it_was_there_before(small, ada):
+    submission = begun(ada)
+    assert workspace.find_other_claim(submission) == ""
+    other = begun(person("bob"))
+    assert workspace.find_other_claim(submission) == "Somebody else submitted this revision too."
+    Submission.objects.filter(pk=other.pk).update(state="withdrawn")
+    assert workspace.find_other_claim(submission) == ""
+    models = LanguageModel.objects.filter(pk=submission.model_id)
+    models.update(created_at=submission.created_at - timedelta(days=2))
+    submission.refresh_from_db()
+    assert workspace.find_other_claim(submission) == "This revision was on the board before you submitted it."
+    earlier = sent(ada, SLUG)
+    Submission.objects.filter(pk=earlier.pk).update(
+        model=submission.model, created_at=submission.created_at - timedelta(days=1)
+    )
+    assert workspace.find_other_claim(submission) == "This revision was on the board before you submitted it."
+    Submission.objects.filter(pk=earlier.pk).update(created_at=submission.created_at - timedelta(days=3))
+    assert workspace.find_other_claim(submission) == "", "it came with an earlier submission of the same person"
 
 
 @pytest.mark.django_db

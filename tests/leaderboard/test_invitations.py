@@ -195,6 +195,39 @@ def test_an_invitation_is_made_at_the_terminal_and_mailed(capsys, settings):
     assert Invitation.objects.count() == 2
 
 
+def test_the_record_says_who_was_invited_by_whom_until_when_and_who_came_or_did_not(settings):
+    olga, user = person("olga", "operator"), User.objects.create_user("ada", "ADA@example.org")
+    now = timezone.now()
+    used, link = invite("https://board.example.org/", "Ada@Example.org", 365, olga)
+    withdrawn, _ = invite("https://board.example.org", days=1)
+    assert link.startswith("https://board.example.org/accounts/signup/?invitation=invitation_")
+    ends = [round((one.expires_at - now) / timedelta(days=1)) for one in (used, withdrawn)]
+    assert ends == [365, 1]
+    use_invitation(used.pk, user)
+    assert revoke_invitation(withdrawn.pk, olga)
+    used.refresh_from_db()
+    assert used.used_by == user
+    assert used.used_at >= now
+    details = [
+        {"email": one.email, "expires_at": one.expires_at.isoformat(timespec="seconds")} for one in (used, withdrawn)
+    ]
+    change = {"before": {"state": "Open"}, "after": {"state": "Revoked"}}
+    events = AuditEvent.objects.filter(verb__contains="invit").order_by("pk")
+    assert [(event.verb, event.subject, event.actor, event.detail) for event in events] == [
+        ("invite", str(used), olga, details[0]),
+        ("invite", str(withdrawn), None, details[1]),
+        ("use invitation", f"invitation {used.pk}", user, {}),
+        ("revoke invitation", f"invitation {withdrawn.pk}", olga, change),
+    ]
+
+
+@pytest.mark.parametrize(("days", "email"), [(0, ""), (366, ""), (-1, ""), (7, "nobody"), (7, "a b@example.org")])
+def test_an_invitation_without_an_end_within_a_year_or_an_address_is_refused(days, email):
+    with pytest.raises(Refused, match="days = " if days != 7 else "email = "):
+        invite("http://testserver", email, days)
+    assert not Invitation.objects.exists()
+
+
 def test_an_operator_invites_in_the_page_sees_the_link_once_and_withdraws(client):
     olga = person("olga", "operator")
     client.force_login(olga)

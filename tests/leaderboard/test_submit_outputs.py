@@ -19,7 +19,17 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from leaderboard import tasks
-from leaderboard.models import ControlCheck, LanguageModel, OutdatedEntry, Reading, Run, Standing, Submission, Work
+from leaderboard.models import (
+    AuditEvent,
+    ControlCheck,
+    LanguageModel,
+    OutdatedEntry,
+    Reading,
+    Run,
+    Standing,
+    Submission,
+    Work,
+)
 from leaderboard.models.clock import from_now
 from leaderboard.people.services.tokens import make_token
 from leaderboard.services import artefacts, leases, queue, rescore
@@ -580,6 +590,39 @@ def test_files_of_one_person_have_so_many_bytes_a_day_and_those_that_are_kept_co
         send([TOXICITY], b"x" * 101, revision="3")
     Submission.objects.filter(pk=first.pk).update(upload="")
     send([TOXICITY], b"x" * 101, revision="3")
+
+
+def test_what_was_sent_is_kept_with_its_submission_in_the_log_and_on_record(prompts):
+    content = json_lines(GOOD)
+    submission = send([TOXICITY], content, f"{'x' * 120}\u202e.jsonl", kind="causal", top_p=0.5, made_with="An API")
+    payload = submission.payload
+    name = f"{'x' * 120} .jsonl"[-100:]
+    assert payload["file"] == {"name": name, "size": len(content)}
+    assert (payload["protocol"], payload["said"]) == (prompts.protocol.sha256, {"top_p": 0.5, "made_with": "An API"})
+    assert (payload["metrics"], payload["interface"], payload["kind"]) == ([TOXICITY], "text", "causal")
+    assert (submission.form, submission.state, submission.submitter.username) == ("outputs", "checking", "ada")
+    assert (submission.reading.total, submission.reading.state) == (len(content), Work.State.QUEUED)
+    (line,) = submission.lines.all()
+    assert re.fullmatch(rf"Received {name}, [\d.]+.KB; it waits to be read\.", line.text)
+    event = AuditEvent.objects.get(verb="submit")
+    assert (event.subject, event.actor) == (str(submission), submission.submitter)
+    assert event.detail == {"form": "outputs", "model": payload["name"]}
+
+
+def test_files_may_have_as_many_bytes_a_day_as_are_allowed_and_not_one_more(prompts, settings):
+    settings.UPLOAD_MOST_BYTES_A_DAY = 5000
+    user = person()
+    intake.refuse_many_bytes(user, {})
+    intake.refuse_many_bytes(user, {"file": {"size": 5000}})
+    with pytest.raises(SubmissionRefused) as refusal:
+        intake.refuse_many_bytes(user, {"file": {"size": 5001}})
+    assert list(refusal.value.problems) == ["file"]
+    rows = [{"file": {"size": 3000}}, {"name": "without a file"}]
+    for payload in rows:
+        Submission.objects.create(submitter=user, form="outputs", state="checking", payload=payload)
+    intake.refuse_many_bytes(user, {"file": {"size": 2000}})
+    with pytest.raises(SubmissionRefused):
+        intake.refuse_many_bytes(user, {"file": {"size": 2001}})
 
 
 def test_of_two_files_that_arrive_at_once_the_second_counts_the_first(prompts, settings, monkeypatch):

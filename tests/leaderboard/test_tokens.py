@@ -126,6 +126,24 @@ def test_a_host_whose_clock_is_behind_does_not_take_the_last_use_back():
         assert token.last_used_at == NEW_YEAR + timedelta(hours=hour)
 
 
+def test_the_record_says_which_token_was_made_until_when_and_revoked():
+    user = person()
+    now = timezone.now()
+    dated, secret = make_token(user, "nightly", 90)
+    endless, _ = make_token(user, "for ever")
+    assert round((dated.expires_at - now) / timedelta(days=1)) == 90
+    assert (dated.last_four, endless.expires_at) == (secret[-4:], None)
+    assert revoke_token(dated.pk, user)
+    assert not revoke_token(dated.pk, user), "it is revoked once"
+    events = AuditEvent.objects.filter(verb__contains="token").order_by("pk")
+    until = dated.expires_at.isoformat(timespec="seconds")
+    assert [(event.verb, event.subject, event.actor, event.detail) for event in events] == [
+        ("make API token", f"API token {dated.pk}", user, {"name": "nightly", "expires_at": until}),
+        ("make API token", f"API token {endless.pk}", user, {"name": "for ever", "expires_at": None}),
+        ("revoke API token", f"API token {dated.pk}", user, {}),
+    ]
+
+
 def test_a_person_makes_a_token_in_the_page_sees_it_once_and_revokes_it(client):
     user = person()
     client.force_login(user)
