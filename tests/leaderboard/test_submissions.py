@@ -22,6 +22,7 @@ from leaderboard.models import (
     ControlCheck,
     Download,
     Metric,
+    MetricVersion,
     OutboxMessage,
     Rescoring,
     Result,
@@ -33,7 +34,7 @@ from leaderboard.models import (
 )
 from leaderboard.models.clock import from_now
 from leaderboard.services import scorer_probes, scorers
-from leaderboard.services.failures import FAILURES, redact
+from leaderboard.services.failures import FAILURES, explain, redact
 from leaderboard.services.leases import claim
 from leaderboard.services.outbox import send_due
 from leaderboard.services.publish import publish_standings
@@ -246,6 +247,50 @@ def test_a_submission_that_is_ranked_where_it_could_be_is_finished_and_frees_its
     assert not Submission.objects.filter(submitter=ada).unfinished().exists()
     assert f"{other.title}: its scorer is unavailable." in log_of(submission)
     assert waiting.get().state == "queued"  # it is scored once the scorer is back
+
+
+def test_how_a_submission_ends_follows_from_all_its_evaluations(small, ada, tmp_path):
+    other = small_metric(tmp_path, "toxicity-other")
+    submission = begun(ada, 1, SLUG, other.slug)
+    first, second = (
+        Scoring.objects.filter(model=submission.model, metric_version__metric=metric) for metric in (small, other)
+    )
+    waiting = {"state": "queued", "reason": "", "fault": "", "scored_at": None}
+    done = waiting | {"state": "done", "scored_at": timezone.now()}
+    failed = waiting | {"state": "failed", "reason": "it is away", "fault": "StorageAway"}
+    cancelled = waiting | {"state": "cancelled", "reason": "by a person"}
+    without_scorer = waiting | {"fault": "ScorerUnavailable"}
+
+    def end(of_first: dict, of_second: dict) -> tuple[str, str]:
+        Submission.objects.filter(pk=submission.pk).update(state="accepted", reason="", ended_at=None)
+        first.update(**of_first)
+        second.update(**of_second)
+        count = lifecycle.settle()
+        submission.refresh_from_db()
+        assert count == (submission.state != State.ACCEPTED)
+        assert (submission.ended_at is None) == (submission.state == State.ACCEPTED)
+        return submission.state, submission.reason
+
+    def words_of(works) -> str:
+        (work,) = works
+        advice = explain(work)
+        return f"{work.metric_version.metric.title}: {advice.what} {advice.remedy}"
+
+    assert end(done, waiting) == end(waiting, waiting) == end(failed, waiting) == (State.ACCEPTED, "")
+    assert end(without_scorer, without_scorer) == end(without_scorer, waiting) == (State.ACCEPTED, "")
+    assert end(failed, without_scorer) == (State.ACCEPTED, ""), "nothing ranks it yet"
+    assert end(done, done) == (State.RANKED, "")
+    assert end(done, failed) == (State.FAILED, words_of(second))
+    assert end(failed, cancelled) == (State.FAILED, f"{words_of(first)}\n{words_of(second)}")
+    assert end(cancelled, done) == (State.CANCELLED, words_of(first))
+    assert end(cancelled, cancelled) == (State.CANCELLED, f"{words_of(first)}\n{words_of(second)}")
+    lines = submission.lines.count()
+    assert end(done, without_scorer) == (State.RANKED, "")
+    late = f"{other.title}: its scorer is unavailable. It will be scored once the scorer is back."
+    assert [line.text for line in submission.lines.order_by("pk")[lines:]] == ["Ranked.", late]
+    MetricVersion.objects.filter(metric=other).update(status="retired")
+    given_up = f"{other.title}: Its evaluation was given up with a version of the metric. Retry it."
+    assert end(done, done) == (State.FAILED, given_up)
 
 
 def test_a_scorer_that_workers_cannot_load_is_known_before_its_metric_can_be_chosen(small, monkeypatch):
