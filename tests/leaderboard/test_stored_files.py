@@ -301,6 +301,70 @@ def test_lost_outputs_are_collected_by_the_next_run_of_their_own_protocol(scorin
     assert Run.objects.filter(model=run.model, protocol=run.protocol).latest("pk").epoch == run.epoch + 1
 
 
+def test_a_second_request_finds_the_run_of_the_first_and_each_is_sent_and_on_record(
+    scoring, monkeypatch, django_capture_on_commit_callbacks
+):
+    runs, files = [], []
+    monkeypatch.setattr(restore, "enqueue", runs.append)
+    monkeypatch.setattr(restore, "ask_for_file", files.append)
+    outputs, values, user = scoring.run.artefact, scoring.artefact, User.objects.create_user("olga")
+    own_runs = Run.objects.filter(model=scoring.model, protocol=scoring.run.protocol)
+
+    def request(artefact: Artefact) -> str:
+        with django_capture_on_commit_callbacks(execute=True):
+            return restore.request_restoration(artefact, user)
+
+    words = f"The outputs of {scoring.model.name} are collected again, by run"
+    first = request(outputs)
+    again = own_runs.latest("epoch")
+    assert first == request(outputs) == f"{words} {again.pk}."
+    assert (own_runs.count(), again.epoch, again.state) == (2, scoring.run.epoch + 1, Work.State.QUEUED)
+    own_runs.filter(pk=again.pk).update(state="failed", reason="no memory")
+    assert request(outputs) == f"{words} {own_runs.latest('epoch').pk}."
+    assert own_runs.latest("epoch").epoch == again.epoch + 1
+    assert request(values) == f"The values of {scoring} are computed again."
+    assert (runs, files) == ([again, again, own_runs.latest("epoch")], [values])
+    events = AuditEvent.objects.filter(verb="collect file again").order_by("pk")
+    assert [(event.subject, event.actor, event.detail) for event in events] == [
+        (f"artefact {artefact.sha256}", user, {"model": scoring.model.slug})
+        for artefact in (outputs, outputs, outputs, values)
+    ]
+
+
+def test_outputs_are_collected_by_a_run_and_only_where_their_model_may_be_run(scoring):
+    outputs = scoring.run.artefact
+    with pytest.raises(Refused, match=f"the file {outputs.storage_name} holds outputs: a run collects them"):
+        restore.restore(outputs)
+    assert (restore.can_restore(outputs), restore.can_restore(scoring.artefact)) == (True, True)
+    LanguageModel.objects.filter(pk=scoring.model_id).update(access="restricted")
+    with pytest.raises(
+        Refused, match=f"the outputs of {CAUSAL} cannot be collected again: its weights are not at hand"
+    ):
+        restore.request_restoration(outputs)
+    assert (restore.can_restore(outputs), restore.can_restore(scoring.artefact)) == (False, True)
+
+
+def test_the_page_of_lost_files_says_what_rests_on_each_and_looks_again(operator_client, scoring):
+    lost, values = scoring.run.artefact, scoring.artefact
+    for artefact, state in ((lost, "damaged"), (values, "missing")):
+        Artefact.objects.filter(pk=artefact.pk).update(state=state)
+    Artefact.objects.create(sha256="0" * 64, kind="file", rows=0, size=1, schema_version=1, state="absent")
+    LanguageModel.objects.filter(pk=scoring.model_id).update(access="restricted")
+    context = operator_client.get(reverse("operate_files")).context
+    rows = {row["file"]: (row["entries"], row["restorable"], row["differs"]) for row in context["rows"]}
+    assert rows == {lost: ([scoring], False, False), values: ([scoring], True, False)}
+    assert context["absent"] == 1
+    address = reverse("steer_file", args=[lost.sha256, "look"])
+    html = operator_client.get(address).content.decode()
+    assert f"it lies at {lost.storage_name} on the storage" in html
+    assert set(scrub.lost_files()) == {lost, values}, "reading the question does nothing"
+    html = operator_client.post(address, follow=True).content.decode()
+    assert f"The file {lost.sha256[:12]} is whole." in html
+    assert list(scrub.lost_files()) == [values]
+    lost.refresh_from_db()
+    assert lost.checked_at is not None
+
+
 def test_what_is_made_of_nothing_here_is_not_collected(scoring):
     texts = scoring.run.protocol.evaluation_set.artefact
     assert not restore.can_restore(texts)
