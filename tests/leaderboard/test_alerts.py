@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import StringIO
 from typing import Any
 
@@ -21,7 +21,8 @@ from django.utils import timezone
 
 from leaderboard.models import ControlCheck, Incident, Metric, OutboxMessage, Rescoring, Run, Scoring, Work
 from leaderboard.operations import alerts
-from leaderboard.operations.alerts import delivery
+from leaderboard.operations.alerts import delivery, incidents
+from leaderboard.operations.alerts.finding import AlertFinding
 from leaderboard.services import checks, evaluate, rescore, signs_of_life
 from leaderboard.services.outbox import send_due
 from tests.leaderboard import living
@@ -347,6 +348,80 @@ def test_messages_are_signed_and_say_what_the_documentation_says(board, receiver
     assert body["incident"]["url"] == "https://board.example/operate/"
     documented = (settings.BASE_DIR / "deploy" / "README.md").read_text()
     assert all(f'"{name}"' in documented for name in (*body, *body["incident"]))
+
+
+@pytest.mark.parametrize(("event", "start"), [("opened", "[Plumbline] "), ("resolved", "[Plumbline] Over: ")])
+def test_a_message_says_all_of_its_incident(db, settings, event, start):
+    settings.SITE_URL = "https://board.example"
+    opened_at = datetime.fromisoformat("2026-11-01T10:05:06.789+00:00")
+    resolved_at = opened_at + timedelta(hours=1) if event == "resolved" else None
+    incident = Incident.objects.create(
+        key="k", kind="disk", subject="host a", summary="It is full.", path="/p/", opened_at=opened_at
+    )
+    incident.resolved_at = resolved_at
+    body = delivery.payload("an-id", event, incident)
+    assert timezone.now() - datetime.fromisoformat(body.pop("sent_at")) < timedelta(minutes=1)
+    assert body == {
+        "plumbline_alert": 1,
+        "id": "an-id",
+        "event": event,
+        "board": "https://board.example",
+        "text": f"{start}It is full.",
+        "incident": {
+            "id": incident.pk,
+            "kind": "disk",
+            "subject": "host a",
+            "summary": "It is full.",
+            "opened_at": "2026-11-01T10:05:06+00:00",
+            "resolved_at": resolved_at and "2026-11-01T11:05:06+00:00",
+            "url": "https://board.example/p/",
+        },
+    }
+
+
+def test_a_receiver_is_named_without_its_address_and_mail_is_one_receiver(settings):
+    settings.ALERT_WEBHOOK, settings.ALERT_EMAIL = ["https://a.example", "https://b.example"], ["x@a.org", "y@a.org"]
+    names = [f"webhook {hashlib.sha256(url.encode()).hexdigest()[:12]}" for url in settings.ALERT_WEBHOOK]
+    assert delivery.receivers() == {
+        names[0]: "https://a.example",
+        names[1]: "https://b.example",
+        "e-mail": "x@a.org, y@a.org",
+    }
+    settings.ALERT_EMAIL = []
+    assert list(delivery.receivers()) == names
+
+
+def test_an_incident_is_one_row_with_a_message_to_each_receiver(settings):
+    settings.ALERT_WEBHOOK, settings.ALERT_EMAIL = ["https://a.example"], ["x@a.org"]
+    now = timezone.now()
+    once = AlertFinding("drift:1", "drift", "metric m", "It drifted.", "/p/", once=True, over=True)
+    lasting = AlertFinding("disk:a", "disk", "host a", "It is full.", "/q/")
+    for finding in (once, lasting, once, lasting):
+        incidents.open_incident(finding, now)
+    values = ("key", "kind", "subject", "summary", "path", "opened_at", "resolved_at")
+    rows = Incident.objects.order_by("pk")
+    assert list(rows.values_list(*values)) == [
+        ("drift:1", "drift", "metric m", "It drifted.", "/p/", now, None),
+        ("disk:a", "disk", "host a", "It is full.", "/q/", now, None),
+    ]
+    for incident in rows:
+        incidents.resolve(incident, now)
+        incidents.resolve(incident, now)
+    for finding in (once, lasting):
+        incidents.open_incident(finding, now)
+    assert list(rows.values_list("key", flat=True)) == ["drift:1", "disk:a", "disk:a"], "the first is told once ever"
+    messages = OutboxMessage.objects.filter(kind="alert")
+    assert sorted(messages.values_list("incident__key", "event", "recipient")) == sorted(
+        (key, event, receiver)
+        for key, event in (
+            ("drift:1", "opened"),
+            ("drift:1", "resolved"),
+            ("disk:a", "opened"),
+            ("disk:a", "resolved"),
+            ("disk:a", "opened"),
+        )
+        for receiver in delivery.receivers()
+    )
 
 
 def test_without_a_secret_messages_are_not_signed(board, receiver):

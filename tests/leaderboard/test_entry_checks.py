@@ -204,6 +204,46 @@ def test_a_decision_needs_a_reason_and_a_name_that_there_is(scoring):
     decide(check, "refuse", "x" * 2000)
 
 
+def test_the_record_says_of_which_entry_a_decision_was_and_why(scoring):
+    check, grace = hold(scoring), person("grace", "moderator")
+    decide(check, "refuse", " It learnt nothing. ", grace)
+    decide(check, "release", "It did.", grace)
+    with pytest.raises(Refused, match="It is not held back any more: released"):
+        decide(check, "refuse", "Or not.", grace)
+    with pytest.raises(Refused, match="decision = 'allow': use one of release, refuse"):
+        decide(check, "allow", "x", grace)
+    check.refresh_from_db()
+    assert (check.state, check.reason, check.decided_by) == ("released", "It did.", grace)
+    slug, version = scoring.metric_version.metric.slug, scoring.metric_version.number
+    about = {"model": scoring.model.slug, "version": version}
+    events = AuditEvent.objects.filter(verb__in=["release entry", "refuse entry"]).order_by("pk")
+    assert [(event.verb, event.subject, event.actor, event.detail) for event in events] == [
+        (
+            "refuse entry",
+            f"metric {slug}",
+            grace,
+            about | {"reason": "It learnt nothing.", "before": {"state": "held"}, "after": {"state": "refused"}},
+        ),
+        (
+            "release entry",
+            f"metric {slug}",
+            grace,
+            about | {"reason": "It did.", "before": {"state": "refused"}, "after": {"state": "released"}},
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("length", "is_taken"), [(0, False), (1, True), (2000, True), (2001, False)])
+def test_a_reason_for_a_decision_has_one_to_two_thousand_characters(scoring, length, is_taken):
+    check = hold(scoring)
+    if is_taken:
+        decide(check, "refuse", "x" * length)
+        assert check.reason == "x" * length
+    else:
+        with pytest.raises(Refused, match=f"reason: it has {length} characters; give 1 to 2000, the record shows it"):
+            decide(check, "refuse", "x" * length)
+
+
 def test_by_the_policy_of_the_metric_flagged_entries_are_ranked_with_a_mark(scoring, measured_board):
     assert set_policy(measured_board, {"flag_policy": "mark"}, "We look at every entry anyway.")
     scoring.metric_version.metric.refresh_from_db()
