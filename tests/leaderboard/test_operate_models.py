@@ -3,11 +3,13 @@
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils import timezone
 
-from leaderboard.models import AuditEvent, LanguageModel, MetricVersion, OutdatedEntry, Run, Standing
+from leaderboard.models import AuditEvent, LanguageModel, MetricVersion, OutdatedEntry, Run, Scoring, Standing
 from leaderboard.rankings.changes import record_of
 from leaderboard.services import verify
 from leaderboard.services.access import hide_model, set_access
+from leaderboard.services.audit import record
 from leaderboard.services.manifest import downloadable, manifest
 from leaderboard.services.seed import seed_metrics
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
@@ -188,3 +190,70 @@ def test_the_reason_for_withdrawing_is_not_the_note_of_hiding(client, twice):
     hide_model(model, "")
     html = client.get(reverse("model", args=["alder"])).content.decode()
     assert "The reason given: a licence" in html
+
+
+def enter(slug: str, name: str, **values: str) -> LanguageModel:
+    return LanguageModel.objects.create(slug=slug, name=name, kind="causal", source="uploaded", **values)
+
+
+def test_the_steps_that_make_sense_follow_from_the_state_of_a_model(client, operator):
+    enter("alder", "Alder")
+
+    def steps(**values: str) -> list[str]:
+        LanguageModel.objects.update(**values)
+        return [name for name, _ in client.get(reverse("operate_model", args=["alder"])).context["steps"]]
+
+    assert steps() == ["restrict", "withdraw", "hide"]
+    assert steps(access="restricted") == ["withdraw", "open", "hide"]
+    assert steps(access="withdrawn") == ["open", "hide"]
+    assert steps(access="open", hidden_note=NOTE) == ["restrict", "withdraw", "show"]
+
+
+def test_an_operator_reads_what_became_of_a_model_and_whether_it_was_so_already(client, operator):
+    enter("alder", "Alder")
+
+    def act(step: str, **values: str) -> str:
+        answer = client.post(reverse("steer_model", args=["alder", step]), values, follow=True)
+        assert answer.redirect_chain == [(reverse("operate_model", args=["alder"]), 302)]
+        return str(next(iter(answer.context["messages"])))
+
+    for step, values, outcome in (
+        ("restrict", {"reason": "a licence"}, "restricted"),
+        ("withdraw", {"reason": "its authors asked"}, "withdrawn"),
+        ("open", {"reason": "they changed their minds"}, "open again"),
+        ("hide", {"note": NOTE}, "hidden"),
+        ("show", {"confirmed": "yes"}, "shown again"),
+    ):
+        assert act(step, **values) == f"Alder is {outcome}."
+        assert act(step, **values) == f"Alder was {outcome} already."
+
+
+def test_models_are_listed_by_name_with_their_entries_and_found_by_access(client, operator):
+    metric = metric_of("careful", "profanity")
+    enter("late", "Zelkova", access="restricted")
+    enter("secret", "Yew", hidden_note=NOTE)
+    first, second = version_of(metric, "a"), version_of(metric, "b")
+    run = runs_on(metric)[0]
+    for version, state in ((first, "done"), (second, "queued")):
+        scored_at = timezone.now() if state == "done" else None
+        Scoring.objects.create(model=run.model, run=run, metric_version=version, state=state, scored_at=scored_at)
+
+    def read(access: str = "") -> list[tuple[str, int]]:
+        page = client.get(reverse("operate_models"), {"access": access}).context["page"]
+        return [(model.slug, model.entries) for model in page]
+
+    plain = [("alder", 1), ("birch", 0), ("cedar", 0), ("damson", 0)]
+    assert read() == [*plain, ("secret", 0), ("late", 0)]
+    assert read("open") == [*plain, ("secret", 0)]
+    assert read("restricted") == [("late", 0)]
+    assert read("hidden") == [("secret", 0)]
+    assert read("withdrawn") == []
+
+
+def test_the_page_of_a_model_has_its_own_ten_latest_events(client, operator):
+    enter("alder", "Alder")
+    for number in range(11):
+        record("restrict model", "model alder", {"number": number})
+        record("restrict model", "model alder-2", {})
+    lines = client.get(reverse("operate_model", args=["alder"])).context["events"]
+    assert [line.rest for line in lines] == [[("Number", str(number))] for number in reversed(range(1, 11))]
