@@ -1,7 +1,7 @@
 """A board by invitation: one person a link, once, until a day."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from threading import Barrier, Thread
 
 import pytest
@@ -15,7 +15,13 @@ from django.utils import timezone
 
 from leaderboard.models import AuditEvent, Invitation
 from leaderboard.people.services.credentials import digest
-from leaderboard.people.services.invitations import find_invitation, invite, revoke_invitation, use_invitation
+from leaderboard.people.services.invitations import (
+    find_invitation,
+    invite,
+    revoke_invitation,
+    send_invitation,
+    use_invitation,
+)
 from scoring.refusals import Refused
 from tests.leaderboard.test_accounts import person, posted, sign_up
 
@@ -108,6 +114,28 @@ def test_an_invitation_is_used_up_alone_and_no_other_stands_in_for_it():
     with pytest.raises(Refused):
         use_invitation(first.pk, User.objects.create_user("eve", "eve@example.org"))
     assert list(Invitation.objects.open()) == [second]
+
+
+def test_whoever_comes_without_an_invitation_uses_up_nobody_elses():
+    invitation, _ = invited()
+    user = User.objects.create_user("eve", "eve@example.org")
+    for pk in (0, invitation.pk + 1):
+        with pytest.raises(Refused, match="has been used, was withdrawn, or is for another e-mail address"):
+            use_invitation(pk, user)
+    assert find_invitation("invitation_0") is None
+    assert list(Invitation.objects.open()) == [invitation]
+    assert not AuditEvent.objects.filter(verb="use invitation").exists()
+
+
+def test_a_letter_brings_the_link_and_says_until_when_it_works(settings):
+    invitation, link = invite("https://board.example.org", "ada@example.org")
+    Invitation.objects.filter(pk=invitation.pk).update(expires_at=datetime(2026, 12, 5, 12, tzinfo=UTC))
+    invitation.refresh_from_db()
+    send_invitation(invitation, link)
+    (letter,) = posted()
+    assert (letter.subject, letter.to) == ("Plumbline: you are invited", ["ada@example.org"])
+    assert f"works once, until 5 December 2026:\n\n{link}\n\n" in letter.body
+    assert letter.body.endswith("you can ignore this e-mail.\n")
 
 
 def test_a_failed_attempt_does_not_use_an_invitation_up(client):

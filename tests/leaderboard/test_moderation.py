@@ -2,7 +2,7 @@
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -155,6 +155,57 @@ def test_a_reason_has_2000_characters_at_most(waiting, grace):
     decide(waiting, "reject", f"  {'r' * 2000}\n", grace)
     waiting.refresh_from_db()
     assert (waiting.state, waiting.reason) == (State.REFUSED, "r" * 2000)
+
+
+@pytest.mark.parametrize(
+    ("decision", "title", "consequence", "outcome"),
+    [
+        ("accept", "Accept", "The model is entered and its evaluation queued.", "under way"),
+        ("reject", "Reject", "The submission ends: nothing is entered. Its submitter reads your reason.", "refused"),
+        (
+            "return",
+            "Ask for changes",
+            "Its submitter reads what you ask for, changes it, and sends it again.",
+            "changes are asked for",
+        ),
+    ],
+)
+def test_each_question_says_what_follows_and_the_answer_what_became_of_it(
+    waiting, grace, client, decision, title, consequence, outcome
+):
+    client.force_login(grace)
+    shown = client.get(reverse("moderation")).context
+    assert (list(shown["decisions"]), shown["moderated"]) == (["accept", "reject", "return"], True)
+    assert [row.submission for row in shown["shown"].rows] == [waiting]
+    question = client.get(address(waiting, decision))
+    names = ("submission", "decision", "title", "after", "reason", "problem")
+    assert question.status_code == 200
+    assert [question.context[name] for name in names] == [waiting, decision, title, consequence, "", ""]
+    wrong = client.post(address(waiting, decision), {"reason": "r" * 2001})
+    assert (wrong.status_code, wrong.context["reason"]) == (400, "r" * 2001)
+    assert wrong.context["problem"] == "reason: it has 2001 characters; use 2000 at most"
+    answer = client.post(address(waiting, decision), {"reason": "So it is."}, follow=True)
+    assert answer.redirect_chain == [(reverse("moderation"), 302)]
+    (message,) = answer.context["messages"]
+    assert str(message) == f"Entrant 1: {outcome}. Its submitter is notified."
+
+
+def test_a_question_about_a_name_says_what_becomes_of_the_name(waiting, grace, client):
+    with transaction.atomic():
+        lifecycle.begin(waiting)
+    Submission.objects.filter(pk=waiting.pk).update(name_asked="Another")
+    client.force_login(grace)
+    consequences = {
+        name: client.get(address(waiting, name)).context["after"] for name in ("accept", "reject", "return")
+    }
+    assert consequences == {
+        "accept": "The model has the new name, here and in the rankings; the public change log says so.",
+        "reject": "The model keeps its name. Its submitter reads your reason.",
+        "return": "A name is accepted or rejected.",
+    }
+    answer = client.post(address(waiting, "accept"), follow=True)
+    (message,) = answer.context["messages"]
+    assert str(message) == "Entrant 1: its name is decided upon. Its submitter is notified."
 
 
 def test_a_decision_is_made_once(waiting, grace):

@@ -10,9 +10,11 @@ from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from leaderboard.submissions.forms.outputs import LOG_ENDINGS, Number, OutputsForm, ToolForm, Upload
-from leaderboard.submissions.services import patience
+from leaderboard.submissions.services import patience, tool
 from leaderboard.submissions.services.hub_ids import check_revision, read_reference
 from leaderboard.submissions.services.metric_choices import ASSUMED, MEASURED, NO_CHAT, MetricChoice
+from leaderboard.submissions.services.refusals import SubmissionRefused
+from scoring.contributed.tools import Decoding, LogProvenance
 from scoring.language_models import HubUnavailable
 from scoring.refusals import Refused
 
@@ -29,6 +31,30 @@ def test_a_number_lies_within_its_bounds_or_is_left_out():
     message = ["Give a number from 0 to 1, or leave it empty."]
     assert [problems_of(field, value) for value in ("-0.01", "1.01", "much")] == [message] * 3
     assert field.label == "Top-p"
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most", "below", "above"),
+    [
+        ("temperature", "0", "100", "-0.1", "100.1"),
+        ("top_p", "0", "1", "-0.1", "1.1"),
+        ("max_new_tokens", "1", "1000000", "0.5", "1000001"),
+    ],
+)
+def test_a_setting_of_outputs_has_bounds_that_make_sense(name, least, most, below, above):
+    field = OutputsForm.base_fields[name]
+    assert [field.clean(least), field.clean(most), field.clean("")] == [float(least), float(most), None]
+    for value in (below, above):
+        assert problems_of(field, value) == [
+            f"Give a number from {float(least):g} to {float(most):g}, or leave it empty."
+        ]
+
+
+def test_a_version_has_eighty_characters_at_most_and_an_account_of_the_making_three_hundred():
+    for name, most in (("revision", 80), ("made_with", 300)):
+        field = OutputsForm.base_fields[name]
+        assert field.clean("x" * most) == "x" * most
+        assert problems_of(field, "x" * (most + 1)) == [f"It has {most + 1} characters: use {most} at most."]
 
 
 def test_a_log_has_from_one_to_a_hundred_continuations_of_each_prompt():
@@ -175,3 +201,44 @@ def test_a_choice_says_its_time_to_the_second_and_whether_anything_was_measured(
     ]
     assert [choice(True, basis=basis).is_assumed for basis in (ASSUMED, MEASURED)] == [True, False]
     assert [choice(*one).asks_chats for one in ((True, True), (True, False), (False, True))] == [True, False, False]
+
+
+# Logs
+
+
+def provenance(**values: Any) -> LogProvenance:
+    unsaid = {"tool_version": None, "task": None, "model": None, "made": None, "decoding": Decoding()}
+    return LogProvenance(**{"tool": "inspect", "format": "eval"} | unsaid | values)
+
+
+def test_a_log_states_its_tool_and_settings_and_only_how_many_stop_sequences():
+    decoding = Decoding(temperature=0.0, top_p=None, stop=("x", "y"))
+    statement = tool.describe_provenance(provenance(model="org/alder", decoding=decoding))
+    assert statement == {
+        "tool": "inspect",
+        "format": "eval",
+        "model": "org/alder",
+        "temperature": 0.0,
+        "stop_sequences": 2,
+    }
+    assert "stop_sequences" not in tool.describe_provenance(provenance(decoding=Decoding()))
+
+
+def test_what_a_log_says_of_itself_is_one_line_of_120_characters():
+    shortened = tool.shorten(provenance(model="a\nb" + "x" * 200, tool_version="1\u202e2"))
+    assert (shortened.tool, shortened.format, shortened.tool_version) == ("inspect", "eval", "1 2")
+    assert shortened.model == "a b" + "x" * 117
+
+
+def test_the_name_of_a_model_comes_from_the_log_only_where_none_was_given():
+    asked = {"name_from_log": True}
+    assert tool.find_model_name({}, provenance(model="org/alder")) == {}
+    assert tool.find_model_name(asked, provenance(model="org/alder")) == {"name": "org/alder", "name_from_log": True}
+    for model, words in (
+        ("", "The log does not name its model: send it again, and fill in the name."),
+        ("=1+1", "The model's name in the log: "),
+    ):
+        with pytest.raises(SubmissionRefused) as refusal:
+            tool.find_model_name(asked, provenance(model=model))
+        (problem,) = refusal.value.problems["name"]
+        assert problem.startswith(words)
