@@ -114,7 +114,7 @@ def test_sets_are_listed_newest_first_and_one_that_became_whole_is_not_interrupt
         sets.choose_set(place, "20261103T100500000Z")
 
 
-def test_without_a_name_the_newest_set_is_chosen_and_where_there_is_none_it_says_what_there_is(place):
+def test_without_a_name_the_newest_set_is_chosen_and_else_the_place_says_what_it_holds(place):
     with pytest.raises(Refused, match=f"{place.label} holds no backup: give the place"):
         sets.choose_set(place, "")
     place.write("sets/20261103T100500000Z.begun", b"")

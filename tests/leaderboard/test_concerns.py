@@ -253,7 +253,7 @@ def test_what_one_withdraws_is_withdrawn_in_all_ones_submissions_of_it_and_on_re
 
 
 @pytest.mark.django_db
-def test_what_is_not_entered_is_withdrawn_alone_and_there_is_nothing_to_correct(small, ada):
+def test_what_is_not_entered_is_withdrawn_alone_and_has_nothing_to_correct(small, ada):
     submission, other = sent(ada, SLUG, state="moderated"), sent(ada, SLUG, number=2, state="moderated")
     assert workspace.find_other_claim(submission) == ""
     with pytest.raises(Refused, match="not entered yet: there is nothing to correct"):
@@ -267,7 +267,7 @@ def test_what_is_not_entered_is_withdrawn_alone_and_there_is_nothing_to_correct(
 
 
 @pytest.mark.django_db
-def test_a_model_is_somebodys_alone_unless_others_sent_it_or_it_was_there_before(small, ada):
+def test_a_model_is_somebodys_alone_unless_others_sent_it_or_it_was_on_the_board_before(small, ada):
     submission = begun(ada)
     assert workspace.find_other_claim(submission) == ""
     other = begun(person("bob"))

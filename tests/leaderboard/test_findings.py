@@ -106,7 +106,7 @@ def test_work_that_waits_for_a_repair_is_one_finding_a_reason():
     ]
 
 
-def test_work_that_is_tried_again_and_again_is_told_before_it_fails():
+def test_work_that_is_tried_again_and_again_is_an_incident_before_it_fails():
     fetch(1, fault="StorageAway", waits_since=from_now(-50))
     fetch(2, fault="StorageAway", attempts=2)
     fetch(3, fault="StorageAway", waits_since=from_now(-40), attempts=1)
@@ -192,7 +192,7 @@ def test_a_drift_is_news_for_a_day():
     ]
 
 
-def test_a_service_that_changed_is_told_for_a_day_with_what_it_goes_on_as():
+def test_a_service_that_changed_is_news_for_a_day_with_what_it_goes_on_as():
     now = timezone.now()
     models = [fetch(number).model for number in range(4)]
     for model, hours in zip(models, (1, 23, 25), strict=False):
@@ -264,7 +264,7 @@ def test_a_scorer_that_never_answered_is_silent_and_so_is_one_for_which_entries_
         assert silent(now) == ["scorer:never", "scorer:waited"][: 1 + is_silent], values
 
 
-def test_the_end_of_a_scorer_is_told_twice_before_and_once_after_it(monkeypatch):
+def test_the_end_of_a_scorer_is_announced_twice_before_and_once_after_it(monkeypatch):
     first, second = metric_of("first", "profanity"), metric_of("second", "profanity")
     metric_of("third", "lexicon:starter")
     page = reverse("operate")

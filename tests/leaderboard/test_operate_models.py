@@ -228,7 +228,7 @@ def test_an_operator_reads_what_became_of_a_model_and_whether_it_was_so_already(
         assert act(step, **values) == f"Alder was {outcome} already."
 
 
-def test_models_are_listed_by_name_with_their_entries_and_found_by_access(client, operator):
+def test_models_are_listed_by_name_with_their_entries_and_searched_by_access(client, operator):
     metric = metric_of("careful", "profanity")
     enter("late", "Zelkova", access="restricted")
     enter("secret", "Yew", hidden_note=NOTE)

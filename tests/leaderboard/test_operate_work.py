@@ -116,7 +116,7 @@ def test_work_of_every_kind_is_counted_and_only_runs_and_scorings_have_a_list(re
     assert counts["control check", ""]["done"] == ControlCheck.objects.count() == 2
 
 
-def test_work_is_found_by_the_name_or_the_slug_of_its_model_and_by_its_own_metric(rescored):
+def test_work_is_searched_by_the_name_or_the_slug_of_its_model_and_by_its_own_metric(rescored):
     own, other = scoring_of(rescored, CAUSAL), scoring_of(rescored, MASKED)
     LanguageModel.objects.filter(pk=own.model_id).update(name="Alder", slug="tree")
     LanguageModel.objects.filter(pk=other.model_id).update(name="Birch", slug="leaf")

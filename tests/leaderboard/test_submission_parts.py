@@ -170,7 +170,7 @@ def choice(is_sampled: bool, has_chat: bool = False, seconds: float = 90.4, **va
     return MetricChoice(**{"metric": metric, "obstacle": "", "seconds": seconds, "basis": MEASURED} | values)
 
 
-def test_an_entry_is_kept_from_a_metric_by_what_it_has_and_how_it_is_run():
+def test_an_entry_is_barred_from_a_metric_by_what_it_has_and_how_it_is_run():
     earlier = {("text", ""): "It has its numbers already.", ("chat", "float16"): "It is under way already."}
     generated = choice(True, True, earlier_numbers=earlier)
     assert [generated.obstacle_to(*one) for one in (("text", ""), ("chat", ""), ("chat", "float16"))] == [

@@ -67,7 +67,7 @@ def test_what_one_may_do_follows_from_the_state_and_whose_model_it_is(state, act
         assert list_actions(model, is_alone) == without_correction
 
 
-def test_a_refused_file_that_is_kept_may_be_read_again():
+def test_a_refused_file_that_is_not_deleted_may_be_read_again():
     submission = Submission(state=State.REFUSED, upload="submissions/x")
     assert SubmissionStatus(submission, "", [], [], 0, False, True, None).actions == ["retry_submission"]
 

@@ -592,7 +592,7 @@ def test_files_of_one_person_have_so_many_bytes_a_day_and_those_that_are_kept_co
     send([TOXICITY], b"x" * 101, revision="3")
 
 
-def test_what_was_sent_is_kept_with_its_submission_in_the_log_and_on_record(prompts):
+def test_what_was_sent_is_stored_with_its_submission_in_the_log_and_on_record(prompts):
     content = json_lines(GOOD)
     submission = send([TOXICITY], content, f"{'x' * 120}\u202e.jsonl", kind="causal", top_p=0.5, made_with="An API")
     payload = submission.payload
