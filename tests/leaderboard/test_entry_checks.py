@@ -26,6 +26,7 @@ from leaderboard.services.publish import publish_standings
 from leaderboard.submissions.services import lifecycle
 from leaderboard.submissions.services.entry_decisions import decide
 from leaderboard.submissions.services.evaluations import EvaluationStep, evaluations
+from scoring.metrics.flags import Flag
 from scoring.refusals import Refused
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
 from tests.leaderboard.test_accounts import person
@@ -102,6 +103,20 @@ def test_an_entry_without_flags_is_ranked_and_has_no_check(measured_board):
     entry = Scoring.objects.get(model__name=CAUSAL, metric_version__metric=measured_board)
     assert check_entry(entry) is None
     assert is_ranked(entry)
+
+
+def test_weights_that_find_texts_as_likely_as_a_guess_are_a_flag(measured_board):
+    entry = Scoring.objects.get(model__name=CAUSAL, metric_version__metric=measured_board)
+    surprises = entry.results.filter(measure="log_perplexity_benign")
+    words = (
+        "Its log-perplexity of 8.07 nats a token is that of guessing among its 4,096 tokens: its weights know nothing "
+        "of texts."
+    )
+    surprises.update(value=8.07, ci_low=None, ci_high=None)
+    assert number_flags(entry, 4096) == [Flag("chance", words)]
+    assert number_flags(entry, None) == [], "nobody knows how many tokens it has"
+    surprises.update(value=8.06)
+    assert number_flags(entry, 4096) == []
 
 
 @pytest.mark.slow

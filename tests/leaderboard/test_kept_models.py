@@ -1,5 +1,6 @@
 """Models that stay loaded between tasks: within a bound, the least recently used one going first."""
 
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -97,3 +98,39 @@ class _Lease:
 
     def check(self) -> None:
         """Nothing ends it."""
+
+
+def test_a_model_whose_cage_lasts_for_no_other_run_is_closed_and_not_given_out(settings):
+    settings.KEPT_MODELS_GB, settings.RUN_SECONDS = 8.0, 1000.0
+    closed: list[str] = []
+    models = KeptModels()
+    for name, seconds in (("fresh", 2900.0), ("old", 3100.0)):
+        model = an_open_model(name, 1.0, closed)
+        model.opened_at = time.monotonic() - seconds
+        models.keep((name,), model)
+    fresh = models.take(("fresh",))
+    assert fresh is not None
+    assert models.take(("old",)) is None
+    assert closed == ["old"]
+
+
+def test_a_model_that_was_opened_twice_is_kept_once(settings):
+    settings.KEPT_MODELS_GB = 8.0
+    closed: list[str] = []
+    models = KeptModels()
+    models.keep(("a",), an_open_model("first", 1.0, closed))
+    models.keep(("a",), an_open_model("second", 1.0, closed))
+    assert closed == ["first"]
+
+
+def test_all_are_closed_at_the_end_even_one_whose_size_nobody_knows(settings, monkeypatch):
+    settings.KEPT_MODELS_GB = 8.0
+    closed: list[str] = []
+    models = KeptModels()
+    models.keep(("a",), an_open_model("a", 0.0, closed))
+    models.close()
+    assert closed == ["a"]
+    monkeypatch.setattr(kept_models, "has_gpu", lambda: True)
+    models.keep(("b",), an_open_model("b", 0.0, closed))
+    models.make_room(1.0 * GB)
+    assert closed == ["a", "b"]
