@@ -219,7 +219,9 @@ def public_events() -> QuerySet[AuditEvent]:
     """Return the events of the public change log, without those of hidden models."""
     person = Q(actor__isnull=False) | Q(detail__by_operator=True)
     hidden_slugs = LanguageModel.objects.hidden_slugs()
-    is_of_hidden_model = Q(subject__in=[f"model {slug}" for slug in hidden_slugs]) | Q(detail__model__in=hidden_slugs)
+    # has_key: the comparison alone is neither true nor false of an event that names no model, and would leave it out.
+    names_hidden_model = Q(detail__has_key="model", detail__model__in=hidden_slugs)
+    is_of_hidden_model = Q(subject__in=[f"model {slug}" for slug in hidden_slugs]) | names_hidden_model
     events = AuditEvent.objects.exclude(is_of_hidden_model) if hidden_slugs else AuditEvent.objects.all()
     return events.filter(verb__in=OF_VERB).annotate(
         by_operator=Case(When(person, then=Value(True)), default=Value(False))
