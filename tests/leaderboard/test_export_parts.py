@@ -661,8 +661,8 @@ WRONG: tuple[tuple[str, Callable[[Rows], object], str], ...] = (
     ),
     (
         "versions",
-        lambda rows: rows[0].update(opened_because=77),
-        r"opened_because = 77: there is no such row in tables/c",
+        lambda rows: rows[0].update(opened_because=10**6),
+        r"opened_because = 1000000: there is no such row in tables/c",
     ),
     ("standings", lambda rows: rows[4].update(rank=0), r"row 5: breaks a rule of the board \(.+\); the package is dam"),
     ("protocols", lambda rows: rows[0].update(method="x"), r"row 1, field sha256: is not the hash of the protocol's"),

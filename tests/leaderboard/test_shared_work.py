@@ -28,7 +28,7 @@ from leaderboard.models import (
     Work,
     Worker,
 )
-from leaderboard.services import abilities, artefacts, calibrations, checks, leases
+from leaderboard.services import abilities, artefacts, cages, calibrations, checks, hosts, leases
 from leaderboard.services.abilities import (
     hosts_to_ask,
     leave_to_others,
@@ -44,9 +44,18 @@ from leaderboard.services.control import instrument_environment
 from leaderboard.services.downloads import drop_unwanted, fail_runs, require_files
 from leaderboard.services.folders import HostLacks
 from leaderboard.services.joined_scores import join_tables
-from leaderboard.services.leases import Deferred, Interrupted, claim, end_waiting, give_back_if_unable, note_stuck
+from leaderboard.services.leases import (
+    Deferred,
+    Interrupted,
+    OutOfTime,
+    claim,
+    end_waiting,
+    give_back_if_unable,
+    note_stuck,
+)
 from leaderboard.services.openings import growing_pause
 from leaderboard.storage import StorageAway, board_storage
+from scoring.cage.limits import CageLimits
 from scoring.drift import rule
 from scoring.generation.continuation import NOT_FINITE
 from scoring.language_models import ModelRefused, RevisionChanged
@@ -372,6 +381,35 @@ def test_models_too_large_for_this_worker_are_left_to_one_that_holds_them(worker
     assert list_left() == set()
     Worker.objects.filter(name="w@beta").update(memory=None)
     assert list_left() == set()
+
+
+def test_what_a_worker_can_do_is_noted_again_until_it_goes_down_whatever_fails(monkeypatch, caplog):
+    noted = []
+
+    def note(worker: str) -> None:
+        noted.append(worker)
+        if len(noted) == 3:
+            leases.stop_requested.set()
+        raise OSError("the disk is away")
+
+    monkeypatch.setattr(hosts, "note_abilities", note)
+    monkeypatch.setattr(hosts, "connection", Mock())
+    monkeypatch.setattr(hosts, "NOTED_EVERY", 0.001)
+    hosts.keep_noting_abilities("w@alpha")
+    assert noted == 3 * ["w@alpha"]
+    assert hosts.connection.close.call_count == 3, "its connection is its thread's own"
+    assert "the disk is away" in caplog.text
+
+
+def test_a_run_has_the_time_that_is_left_to_it_and_the_memory_of_the_worker(settings, monkeypatch):
+    settings.RUN_SECONDS, settings.NO_PROGRESS_SECONDS, settings.WORKER_MEMORY_GB = 100.0, 7.0, 2.0
+    monkeypatch.setattr(cages, "has_gpu", lambda: True)
+    assert cages.limits_of_run(30.0) == CageLimits(seconds=70.0, idle_seconds=7.0, memory=2 * 10**9, address_space=None)
+    monkeypatch.setattr(cages, "has_gpu", lambda: False)
+    assert cages.limits_of_run(99.0).seconds == 1.0
+    assert cages.limits_of_run(0.0).address_space >= 2 * 10**9
+    with pytest.raises(OutOfTime, match=r"^it took 100 s, and RUN_SECONDS = 100 is what a run may take$"):
+        cages.limits_of_run(100.0)
 
 
 # Tasks beside each other
