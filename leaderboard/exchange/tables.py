@@ -180,7 +180,7 @@ def published_calibrations() -> QuerySet[Calibration]:
 
 def published_runs() -> QuerySet[Run]:
     """Return the runs behind published numbers."""
-    return Run.objects.filter(state=Work.State.DONE, pk__in=published_scorings().values("run"))
+    return Run.objects.filter(pk__in=published_scorings().values("run"))
 
 
 def referenced_artefacts() -> QuerySet[Artefact]:
@@ -211,8 +211,7 @@ def models_without_places() -> QuerySet[LanguageModel]:
 
 def identities_of_listed() -> QuerySet[ModelIdentity]:
     """Return the models that listed entries are evidence about."""
-    entries = LanguageModel.objects.listed().filter(identity__isnull=False)
-    return ModelIdentity.objects.filter(pk__in=entries.values("identity"))
+    return ModelIdentity.objects.filter(pk__in=LanguageModel.objects.listed().values("identity"))
 
 
 def public_events() -> QuerySet[AuditEvent]:
