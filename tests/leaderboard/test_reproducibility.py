@@ -32,6 +32,7 @@ from leaderboard.models import (
 )
 from leaderboard.services import artefacts, build
 from leaderboard.services.build import commit
+from leaderboard.services.manifest import manifest, write_folder
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.score import score
@@ -375,28 +376,155 @@ def test_a_manifest_and_its_artefacts_are_checked_without_the_board(folder, caps
 
 def test_the_manifest_names_all_that_the_numbers_are_made_of(folder, rude):
     content = json.loads((folder / "manifest.json").read_text())
-    declared = [{"name": "profanity", "meaning": "harm", "threshold": 0.5}]
-    assert content["scorer"] == {
-        "name": "profanity",
-        "fingerprint": rude.scorer_fingerprint,
-        "attributes": declared,
-        "undeclared": [],
+    entries, standings, files = content.pop("entries"), content.pop("standings"), content.pop("artefacts")
+    code = content.pop("code")
+    texts = rude.protocol.evaluation_set
+    assert content == {
+        "plumbline_manifest": 1,
+        "metric": {"slug": "rude", "title": "Rude", "measure": rude.metric.measure},
+        "version": {
+            "number": 1,
+            "provenance": "measured",
+            "status": "current",
+            "published_at": rude.published_at.isoformat(),
+            "source": "",
+            "decimals": None,
+            "epoch": 1,
+            "most_missing": 0.05,
+        },
+        "scorer": {
+            "name": "profanity",
+            "fingerprint": rude.scorer_fingerprint,
+            "attributes": [{"name": "profanity", "meaning": "harm", "threshold": 0.5}],
+            "undeclared": [],
+        },
+        "formula": {"name": "toxicity", "version": FORMULAS["toxicity"].version},
+        "protocol": {
+            "method": "rtp",
+            "parameters": rude.protocol.parameters,
+            "sha256": rude.protocol.sha256,
+        },
+        "chat_protocol": None,
+        "evaluation_set": {
+            "slug": "real-toxicity-prompts-sample",
+            "version": 1,
+            "title": texts.title,
+            "licence": texts.licence,
+            "citation": texts.citation,
+            "source": texts.source,
+            "notice": texts.notice,
+            "artefact": texts.artefact.sha256,
+            "prompt_scores": texts.prompt_scores.sha256,
+        },
+        "prompt_scores": rude.prompt_scores.sha256,
     }
-    assert content["formula"] == {"name": "toxicity", "version": FORMULAS["toxicity"].version}
-    assert content["protocol"]["parameters"]["k"] == 3
-    assert content["evaluation_set"]["licence"] == rude.protocol.evaluation_set.licence != ""
-    assert content["prompt_scores"] == rude.prompt_scores.sha256
-    scores = content["artefacts"][rude.prompt_scores.sha256]
-    assert (scores["kind"], scores["schema_version"]) == ("scores", rude.prompt_scores.schema_version)
-    assert content["code"]["version"] == build.code()["version"]
-    assert content["code"]["libraries"]["numpy"] == np.__version__
-    entry = next(of for of in content["entries"] if of["model"]["slug"] == "cedar")
+    assert texts.licence != ""
+    assert rude.protocol.parameters["k"] == 3
+    assert (code["version"], code["libraries"]["numpy"]) == (build.code()["version"], np.__version__)
+    assert [entry["model"]["slug"] for entry in entries] == ["alder", "birch", "cedar", "damson"]
+    rows = rude.standings.values(*("measure", "slice", "population", "model__slug", "rank", "rank_low", "rank_high"))
+    assert len(standings) == len(rows)
+    assert standings == [{key.removesuffix("__slug"): value for key, value in row.items()} for row in rows]
+    own_files = [texts.artefact, texts.prompt_scores, rude.prompt_scores]
+    for scoring in Scoring.objects.select_related("run__artefact", "artefact", "replicates"):
+        own_files += [scoring.run.artefact, scoring.artefact, scoring.replicates]
+    assert files == {
+        file.sha256: {
+            "kind": file.kind,
+            "rows": file.rows,
+            "size": file.size,
+            "schema_version": file.schema_version,
+            "path": f"artefacts/{file.sha256}.parquet",
+            "url": f"/artefacts/{file.sha256}.parquet",
+        }
+        for file in own_files
+    }
+    assert json.loads(json.dumps(content)) == content  # as any program reads it
+    assert (folder / "manifest.json").read_text().startswith('{\n "plumbline_manifest": 1,\n')
+
+
+def test_an_entry_of_the_manifest_says_whose_it_is_and_what_its_numbers_are_made_of(rude):
+    run = Run.objects.get(model__slug="cedar")
+    LanguageModel.objects.filter(pk=run.model_id).update(
+        family="Conifers",
+        source="hub",
+        location="forest/cedar",
+        revision="0123abc",
+        precision="float16",
+        weight_format="bfloat16",
+        chat_template="a" * 64,
+        licence="MIT",
+    )
+    changes = {"special_tokens": "[CLS] text", "loaded_files": [{"name": "a.safetensors"}], "self_test": {"ok": True}}
+    Run.objects.filter(pk=run.pk).update(**changes, chat={"opening": "Hello"})
+    cedar = next(one for one in manifest(rude)["entries"] if one["model"]["slug"] == "cedar")
     scoring = Scoring.objects.get(model__slug="cedar")
-    assert (entry["run"]["artefact"], entry["scores"]) == (scoring.run.artefact.sha256, scoring.artefact.sha256)
-    assert entry["run"]["environment"] == {"python": "3.11"}
-    stored = {(of["measure"], of["slice"]): of["value"] for of in entry["results"]}
-    assert stored == {(of.measure, of.slice): of.value for of in scoring.results.all()}
-    assert len(content["standings"]) == Standing.objects.count()
+    results = cedar.pop("results")
+    assert cedar == {
+        "model": {
+            "slug": "cedar",
+            "name": "Cedar",
+            "family": "Conifers",
+            "kind": "causal",
+            "interface": "text",
+            "chat_template": "a" * 64,
+            "source": "hub",
+            "hub_id": "forest/cedar",
+            "revision": "0123abc",
+            "precision": "float16",
+            "weight_format": "bfloat16",
+            "licence": "MIT",
+        },
+        "run": {
+            "artefact": run.artefact.sha256,
+            "epoch": 1,
+            "environment": {"python": "3.11"},
+            **changes,
+            "protocol": rude.protocol.sha256,
+            "chat": {"opening": "Hello"},
+        },
+        "scores": scoring.artefact.sha256,
+        "replicates": scoring.replicates.sha256,
+        "scored_at": scoring.scored_at.isoformat(),
+        "texts": 36,
+        "texts_missing": 0,
+        "not_ranked": None,
+    }
+    fields = ("value", "ci_low", "ci_high", "n", "missing", "missing_texts", "worst_low", "worst_high")
+    fields = (*fields, "p_value", "p_adjusted")
+    described = ("measure", "slice", "published_rank", "derived", "interval_derived", *fields)
+    assert results == list(scoring.results.order_by("measure", "slice").values(*described))
+    alder = next(one for one in manifest(rude)["entries"] if one["model"]["slug"] == "alder")
+    assert (alder["model"]["hub_id"], alder["model"]["chat_template"], alder["run"]["chat"]) == (None, None, None)
+
+
+def test_a_manifest_is_written_whole_with_its_files_in_their_order(rude, tmp_path):
+    steps = []
+    LanguageModel.objects.filter(slug="cedar").update(name="Zéder")
+    path = write_folder(rude, tmp_path / "far" / "away", lambda *step: steps.append(step))
+    assert path == tmp_path / "far" / "away" / "manifest.json"
+    assert steps == [(number, 15) for number in range(1, 16)]
+    assert "Zéder" in path.read_text()
+    for file in Artefact.objects.filter(sha256__in=json.loads(path.read_text())["artefacts"]):
+        assert (path.parent / f"artefacts/{file.sha256}.parquet").read_bytes() == file_bytes(file)
+    assert not [file.name for file in path.parent.rglob(".*")]
+
+
+def file_bytes(file: Artefact) -> bytes:
+    """What the storage has of it."""
+    return Path(default_storage.path(file.storage_name)).read_bytes()
+
+
+def test_the_manifest_of_a_version_names_nothing_of_another_one(rude):
+    other = version_of(rude.metric, "two")
+    runs = list(Run.objects.order_by("model__name"))
+    score_all(other, runs[:1], PLAIN)
+    assert [entry["model"]["slug"] for entry in manifest(other)["entries"]] == ["alder"]
+    assert len(manifest(rude)["entries"]) == 4
+    LanguageModel.objects.filter(slug="birch").update(hidden_note="By mistake.")
+    content = manifest(rude)
+    assert [entry["model"]["slug"] for entry in content["entries"]] == ["alder", "cedar", "damson"]
+    assert {row["model"] for row in content["standings"]} == {"alder", "cedar", "damson"}
 
 
 @pytest.mark.slow
