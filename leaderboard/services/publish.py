@@ -105,7 +105,7 @@ def publish_standings(version: MetricVersion, *, read_files: bool = True, needs_
         )
         unread_entries = Unread(reasons, ranges_of(version) if reasons else {})
         note_left_out(version, scorings, unread_entries)
-        results = Result.objects.filter(scoring__metric_version=version, scoring__in=scorings, measure__in=measures)
+        results = Result.objects.filter(scoring__metric_version=version, measure__in=measures)
         version.standings.all().delete()
         values = map(RankedValue._make, results.values_list(*RankedValue._fields).iterator(chunk_size=BATCH))
         rows = standings(version, scorings, values, moves, unread_entries)

@@ -95,7 +95,7 @@ def sweep() -> int:
             | Q(enqueued_at__lt=F("lease_expires_at"))
             | Q(enqueued_at__lt=F("heartbeat_at"))
         )
-        lost_work = ready.filter(enqueued_at__lt=from_now(-FORGOTTEN_AFTER)).exclude(pk__in=due)
+        lost_work = ready.filter(enqueued_at__lt=from_now(-FORGOTTEN_AFTER))  # read once all that is due was sent
         overdue.append(lost_work.order_by("enqueued_at"))
         for work in due:
             if not enqueue(work):

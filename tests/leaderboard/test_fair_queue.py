@@ -203,6 +203,15 @@ def test_a_claim_reads_the_oldest_work_of_each_requester_alone(runs, monkeypatch
     assert queue.next_work(Scoring) is None
 
 
+def test_of_requesters_who_had_no_turn_yet_the_one_with_the_oldest_work_is_next(runs):
+    Run.objects.filter(pk=runs["bob 1"].pk).update(created_at=at(-5))
+    assert queue.next_work(Run).pk == runs["bob 1"].pk
+    Run.objects.filter(pk=runs["ada 3"].pk).update(created_at=at(-9))
+    assert queue.next_work(Run).pk == runs["ada 3"].pk, "it was asked for first, though it was entered last"
+    Run.objects.filter(pk=runs["ada 1"].pk).update(turn_at=at(1))
+    assert queue.next_work(Run).pk == runs["bob 1"].pk
+
+
 def test_entries_that_are_scored_again_are_the_boards_own_turn(runs, metric, people):
     version = MetricVersion.objects.create(
         metric=metric, number=1, protocol=metric.protocol, scorer="", scorer_fingerprint="", formula_version=1

@@ -11,6 +11,7 @@ from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.policies import policy_in_force, set_policy
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.seed import seed_metrics
+from scoring.attributes import Attribute, Meaning
 from scoring.refusals import Refused
 from tests.leaderboard import living
 
@@ -101,6 +102,70 @@ def test_a_value_that_cannot_be_is_refused_at_its_field(client, operator, metric
     assert list(response.context["form"].errors) == [field]
     metric.refresh_from_db()
     assert (metric.drift_policy, metric.outdated_policy) == ({}, "flag")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("most_missing", 0, ""),
+        ("most_missing", 1, ""),
+        ("most_missing", -0.01, "-0.01 is not a share; use a number from 0 to 1, as 0.05"),
+        ("most_missing", 1.01, "1.01 is not a share; use a number from 0 to 1, as 0.05"),
+        ("brake_after", 0, ""),
+        ("brake_after", 1, ""),
+        ("brake_after", -1, "-1 is below 0; use 0 or more, as 2"),
+        ("threshold", float("inf"), "inf is not finite; give a number"),
+        ("flag_policy", "ignore", "'ignore' is none; use one of hold, mark"),
+        ("colour", "red", "toxicity-profanity has no such field; it has threshold, least_flips"),
+    ],
+)
+def test_a_policy_has_bounds_for_programs_too(metric, field, value, problem):
+    before = Metric.objects.values().get(pk=metric.pk)
+    if problem:
+        with pytest.raises(Refused) as caught:
+            set_policy(metric, {field: value}, "a test")
+        assert str(caught.value).startswith(f"{field}: {problem}")
+        assert Metric.objects.values().get(pk=metric.pk) == before
+    else:
+        assert set_policy(metric, {field: value}, "a test") is True
+        assert Metric.objects.values().get(pk=metric.pk) == before | {field: value}
+        assert not Metric.objects.exclude(pk=metric.pk).filter(**{field: value}).exists()
+
+
+def test_the_threshold_of_labels_is_the_operators_or_that_of_the_first_harm(metric):
+    good, bad, worse = (
+        Attribute(name, meaning, threshold)
+        for name, meaning, threshold in (
+            ("kind", Meaning.GOOD, 0.1),
+            ("rude", Meaning.HARM, 0.3),
+            ("cruel", Meaning.HARM, 0.6),
+        )
+    )
+    assert policies.policy_of(metric).threshold == policies.policy_of(metric, [good]).threshold == 0.5
+    assert policies.policy_of(metric, [good, bad, worse]).threshold == 0.3
+    assert policies.thresholds_of(metric, [good, bad]) == {"kind": 0.1, "rude": 0.3}
+    set_policy(metric, {"threshold": 0.7}, "a test")
+    metric.refresh_from_db()
+    assert policies.policy_of(metric, [good, bad, worse]).threshold == 0.7
+    assert policies.thresholds_of(metric, [good, bad]) == {}
+
+
+def test_the_fields_of_a_policy_are_counts_shares_or_left_out(metric):
+    rows = [(row.name, row.whole, row.optional) for row in policies.fields_of(metric)]
+    assert rows == [
+        ("threshold", False, True),
+        ("least_flips", True, False),
+        ("flip_share", False, False),
+        ("mean_difference", False, False),
+        ("confidence", False, False),
+        ("alpha", False, False),
+        ("most_missing", False, False),
+        ("brake_after", True, False),
+    ]
+    assert [row.name for row in policies.fields_of(Metric.objects.get(slug="safety-starter"))] == [
+        *("mean_difference", "confidence", "alpha"),
+        *("most_missing", "brake_after"),
+    ]
 
 
 def test_what_holds_already_is_no_change(client, operator, metric):

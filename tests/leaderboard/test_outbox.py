@@ -1,5 +1,6 @@
 """One outbox for all that the board has to tell: who sends what, and what becomes of what nobody takes."""
 
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -92,7 +93,7 @@ def test_what_nobody_takes_is_given_up_and_stays_only_where_it_holds_no_secret(m
 
 
 def test_the_watch_forgets_what_left_long_ago_and_nothing_that_waits(messages):
-    long_ago = from_now(-91 * 86400)
+    long_ago = from_now(-90.5 * 86400)
     OutboxMessage.objects.update(created_at=long_ago)
     OutboxMessage.objects.filter(kind="news").update(sent_at=long_ago)
     OutboxMessage.objects.filter(kind="alert").update(given_up_at=long_ago)
@@ -108,6 +109,42 @@ def test_a_message_whose_last_sender_died_is_not_tried_once_more(messages):
     assert send_due(SENDERS) == 0
     assert mail.outbox == []
     assert not OutboxMessage.objects.waiting().exists()
+
+
+def test_a_message_is_sent_by_one_of_two_and_nobody_else_takes_it_meanwhile(messages):
+    stale = OutboxMessage.objects.get(kind="letter")
+    OutboxMessage.objects.filter(kind="letter").update(attempts=1)
+    assert not outbox.attempt(stale, outbox.LETTERS)
+    assert mail.outbox == []
+    pauses = []
+
+    def send(message: OutboxMessage) -> bool:
+        row = OutboxMessage.objects.get(pk=message.pk)
+        pauses.append(((row.not_before - database_now()).total_seconds(), row.attempts))
+        return True
+
+    letter = OutboxMessage.objects.get(kind="letter")
+    others = OutboxMessage.objects.exclude(kind="letter").order_by("pk")
+    before = list(others.values())
+    assert outbox.attempt(letter, replace(outbox.LETTERS, send=send))
+    assert pauses == [(pytest.approx(600, abs=5), 2)]
+    assert list(others.values()) == before
+
+
+@pytest.mark.parametrize(("attempts", "is_tried_again"), [(14, True), (15, False)])
+def test_a_letter_is_tried_sixteen_times(messages, no_mail_server, attempts, is_tried_again):
+    OutboxMessage.objects.update(attempts=attempts)
+    assert send_due([outbox.LETTERS]) == 0
+    assert OutboxMessage.objects.filter(kind="letter").exists() is is_tried_again
+
+
+def test_a_subject_that_is_too_long_is_cut():
+    post("ada@example.org", "x" * 400, "A letter.")
+    message = OutboxMessage.objects.get()
+    assert (message.kind, message.recipient, message.subject, message.body) == (
+        *("letter", "ada@example.org", "x" * 300),
+        "A letter.",
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from leaderboard import tasks
 from leaderboard.celery import app
-from leaderboard.models import Download, LanguageModel, Run, Scoring, Work
+from leaderboard.models import Download, LanguageModel, Run, Scoring, ServiceCheck, Succession, Work
 from leaderboard.models.clock import from_now
 from leaderboard.services import downloads, queue
 from leaderboard.services.evaluate import request_evaluation
@@ -143,6 +143,37 @@ def test_work_whose_worker_fell_silent_is_sent_again(run, sent):
     )
     assert queue.sweep() == 1
     assert queue.sweep() == 0
+
+
+def test_work_whose_worker_fell_silent_a_moment_ago_is_sent_at_once(run, sent):
+    change = {"state": Work.State.RUNNING, "lease": uuid4()}
+    Run.objects.update(**change, enqueued_at=from_now(-1), lease_expires_at=from_now(-0.5))
+    assert queue.sweep() == 1
+
+
+def test_work_that_was_given_back_a_moment_ago_is_sent_at_once(run, sent):
+    Run.objects.update(enqueued_at=from_now(-1), heartbeat_at=from_now(-0.5))
+    assert queue.sweep() == 1
+
+
+def test_what_is_sent_is_noted_of_that_work_alone(run, metric, models, sent):
+    other = request_evaluation(models[OTHER_CAUSAL], metric, send=False).run
+    Run.objects.update(enqueued_at=None)
+    assert queue.enqueue(run)
+    run.refresh_from_db()
+    other.refresh_from_db()
+    assert abs(run.enqueued_at - timezone.now()) < timedelta(minutes=1)
+    assert other.enqueued_at is None
+
+
+def test_the_messages_that_a_queue_lacks_are_sent_once_for_all_kinds_of_its_work(metric, models, sent, monkeypatch):
+    check = ServiceCheck.objects.create(model=models[CAUSAL], trigger="schedule")
+    succession = Succession.objects.create(metric=metric, scorer="profanity", successor="lexicon:starter")
+    for work, age in ((check, 60), (succession, 90)):
+        type(work).objects.update(enqueued_at=from_now(-age))
+    monkeypatch.setattr(queue, "count_messages", lambda *names: dict.fromkeys(names, 1))
+    assert queue.sweep() == 1
+    assert sent == [("leaderboard.tasks.compare_successor", succession.pk)]
 
 
 @pytest.mark.slow
