@@ -74,7 +74,7 @@ def estimate(metric: Metric, scorer: str = "") -> CostEstimate:
     old_versions = [version, active.to_version] if active else [version]
     entries = [entry for entry in entries_of(old_versions) if entry.run is not None and can_be_had(version, entry.run)]
     scored_entries = [entry for entry in entries if entry.state == Work.State.DONE]
-    scale = len(entries) / len(scored_entries) if scored_entries else 0.0
+    scale = len(entries) / max(1, len(scored_entries))
     texts, seconds = (
         round(sum(entry.total for entry in scored_entries) * scale),
         sum(entry.seconds for entry in scored_entries) * scale,

@@ -17,6 +17,7 @@ from leaderboard.models import (
     Artefact,
     AuditEvent,
     ControlCheck,
+    ControlSet,
     LanguageModel,
     Metric,
     MetricVersion,
@@ -416,6 +417,104 @@ def test_where_not_one_entry_can_be_rescored_the_old_version_stays_current(board
     assert event.detail["reason"].startswith("not one entry could be scored")
 
 
+def add_version(metric: Metric, number: int, **fields) -> MetricVersion:
+    """A version of the metric with nothing under it."""
+    values = {"protocol": metric.protocol, "scorer": metric.scorer, "scorer_fingerprint": "e" * 64}
+    return MetricVersion.objects.create(
+        metric=metric, number=number, formula_version=metric.formula.version, **(values | fields)
+    )
+
+
+def add_scoring(version: MetricVersion, run: Run | None, model: LanguageModel, state: str = "done") -> Scoring:
+    reason = "It broke." if state == "failed" else ""
+    row = {"metric_version": version, "run": run, "model": model, "state": state, "reason": reason}
+    return Scoring.objects.create(**row, scored_at=timezone.now() if state == "done" else None)
+
+
+def test_the_last_numbers_of_an_entry_are_its_own_of_a_version_that_was_measured_and_published(board, tmp_path):
+    last = board.current_version().scorings.get(model__slug="entrant-2")
+    model, run = last.model, last.run
+    for number, state in ((2, "failed"), (3, "done"), (4, "done")):
+        status = {2: Status.SUPERSEDED, 3: Status.RETIRED, 4: Status.CANDIDATE}[number]
+        add_scoring(add_version(board, number, status=status), run, model, state)
+    papers = add_version(board, 5, status=Status.CURRENT, provenance="published", source="A paper")
+    add_scoring(papers, None, model)
+    superseded = add_version(board, 6, status=Status.SUPERSEDED)
+    add_scoring(superseded, None, entrant(7, board))
+    elsewhere = add_version(small_metric(tmp_path, "elsewhere"), 9, status=Status.CURRENT)
+    add_scoring(elsewhere, run, model)
+    version = add_version(board, 8, status=Status.SUPERSEDED)
+    own = add_scoring(version, run, model)
+    leave_behind(version, own, "its outputs are gone")
+    entry = OutdatedEntry.objects.get()
+    assert (entry.metric_version, entry.model, entry.last_scoring) == (version, model, last)
+    assert entry.reason == "its outputs are gone"
+    leave_behind(version, own, "and again")
+    assert OutdatedEntry.objects.get().reason == "its outputs are gone"
+    leave_behind(version, add_scoring(version, None, entrant(8, board)), "it never had numbers")
+    assert OutdatedEntry.objects.count() == 1
+
+
+def test_outputs_that_nobody_waits_for_since_a_rescoring_was_given_up_are_collected_no_longer(board, tmp_path):
+    first, protocol = board.current_version(), board.protocol
+    given_up, same_epoch = add_version(board, 2, epoch=2), add_version(board, 3)
+    elsewhere = add_version(small_metric(tmp_path, "elsewhere"), 1)
+    models = [entrant(number, board) for number in (4, 5, 6, 7)]
+    runs = [Run.objects.create(model=model, protocol=protocol, epoch=2) for model in models]
+    add_scoring(given_up, runs[0], models[0], "cancelled")
+    add_scoring(given_up, runs[1], models[1], "cancelled")
+    add_scoring(elsewhere, runs[1], models[1], "queued")  # another metric waits for this one
+    add_scoring(same_epoch, runs[3], models[3], "cancelled")
+    rescore.drop_runs([given_up, same_epoch], first)
+    rows = {run.pk: (run.state, run.reason) for run in Run.objects.filter(pk__in=[run.pk for run in runs])}
+    assert [rows[run.pk] for run in runs] == [
+        ("cancelled", f"collected anew for {first}"),
+        ("queued", ""),
+        ("queued", ""),
+        ("queued", ""),
+    ]
+
+
+def test_a_message_goes_out_for_all_that_can_begin_under_a_version_until_the_broker_is_away(board, monkeypatch):
+    version = add_version(board, 2)
+    done_run = Run.objects.get(model__slug="entrant-1")
+    waiting_runs = [Run.objects.create(model=entrant(n, board), protocol=board.protocol, epoch=2) for n in (4, 5)]
+    scorings = [add_scoring(version, run, run.model, "queued") for run in (done_run, *waiting_runs)]
+    second = add_scoring(version, Run.objects.get(model__slug="entrant-2"), LanguageModel.objects.get(slug="entrant-2"))
+    Scoring.objects.filter(pk=second.pk).update(state="queued")
+    stray = Run.objects.create(model=entrant(6, board), protocol=board.protocol, epoch=2)
+    messages: list[Work] = []
+    monkeypatch.setattr(rescore, "enqueue", lambda work: messages.append(work) or True)
+    rescore.send(version)
+    assert set(messages[:2]) == set(waiting_runs), "new runs first"
+    assert set(messages[2:]) == {scorings[0], second}
+    assert stray not in messages
+    messages.clear()
+    monkeypatch.setattr(rescore, "enqueue", lambda work: messages.append(work) and False)
+    rescore.send(version)
+    assert len(messages) == 1
+    Run.objects.filter(pk__in=[run.pk for run in waiting_runs]).update(held=True)
+    messages.clear()
+    rescore.send(version)
+    assert len(messages) == 1
+
+
+def test_only_a_control_set_of_these_outputs_and_of_the_rule_of_now_is_kept(board, monkeypatch):
+    first = board.current_version()
+    for number, fields in enumerate(({"epoch": 2}, {}), 2):
+        rescore.keep_control_set(first, add_version(board, number, **fields))
+    control = ControlSet.objects.get(metric_version__number=3)
+    columns = ("items", "reference", "noise", "check_version", "fingerprint", "environment")
+    assert ControlSet.objects.values(*columns).get(pk=control.pk) == (
+        ControlSet.objects.values(*columns).get(metric_version=first)
+    )
+    assert not ControlSet.objects.filter(metric_version__number=2).exists()
+    rescore.keep_control_set(add_version(board, 4), add_version(board, 5))
+    monkeypatch.setattr(rescore.rule, "CHECK_VERSION", rescore.rule.CHECK_VERSION + 1)
+    rescore.keep_control_set(first, add_version(board, 6))
+    assert set(ControlSet.objects.values_list("metric_version__number", flat=True)) == {1, 3}
+
+
 # Drift during a rescoring
 
 
@@ -757,6 +856,10 @@ def test_the_estimate_is_of_distinct_texts_and_of_the_seconds_they_took(board):
     assert found.seconds == pytest.approx(sum(scoring.seconds for scoring in scorings))
     assert found.seconds > 0
     assert found.api_days is None
+    request_evaluation(entrant(4, board), board, send=False)
+    larger = estimate(board)
+    assert (larger.entries, larger.texts) == (4, round(found.texts * 4 / 3)), "it counts as the average"
+    assert larger.seconds == pytest.approx(found.seconds * 4 / 3)
 
 
 def test_the_estimate_of_a_remote_scorer_is_in_days_of_its_quota(board, settings):
