@@ -20,6 +20,8 @@ from django.test.utils import CaptureQueriesContext
 
 from leaderboard.models import (
     Artefact,
+    Calibration,
+    ControlCheck,
     ControlSet,
     EvaluationSet,
     LanguageModel,
@@ -31,10 +33,12 @@ from leaderboard.models import (
     Standing,
 )
 from leaderboard.services import artefacts, build
+from leaderboard.services import verify as verification
 from leaderboard.services.build import commit
 from leaderboard.services.manifest import manifest, write_folder
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
+from leaderboard.services.recollect import CannotRecollect
 from leaderboard.services.score import score
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.versions import open_first_version
@@ -325,6 +329,92 @@ def test_a_changed_derived_figure_is_found(db):
     figure = Result.objects.filter(derived=True).first()
     Result.objects.filter(pk=figure.pk).update(value=figure.value + 1e-6)
     assert f"{figure.measure} of average: stored as derived" in refused("safety-toxigen")
+
+
+def test_a_verification_counts_what_it_read_of_the_published_versions_that_were_asked_for(rude, monkeypatch):
+    other = version_of(metric_of("other", "profanity"), "one")
+    runs = list(Run.objects.order_by("model__name"))
+    score_all(other, runs[:2], PLAIN)
+    candidate = version_of(rude.metric, "two")
+    score_one(candidate, runs[0], 7, PLAIN)
+    Scoring.objects.create(model=run_of("Elm", rude.metric).model, metric_version=other)
+    recollected = []
+
+    def recollect(run: Run, size: int) -> tuple[int, list[str]]:
+        recollected.append((run.pk, size))
+        if run == runs[1]:
+            raise CannotRecollect("its model is not here")
+        return size, ["a text differs"] if run == runs[2] else []
+
+    monkeypatch.setattr(verification, "recollect", recollect)
+    steps = []
+    report = verification.verify(rude.metric, lambda *step: steps.append(step))
+    assert steps == [(number, 4) for number in range(1, 5)]
+    assert (report.versions, report.entries, report.artefacts, report.recollected) == (1, 4, 15, 0)
+    assert (report.results, report.standings) == (
+        Result.objects.filter(scoring__metric_version=rude).count(),
+        rude.standings.count(),
+    )
+    assert (report.absent, report.differences, report.not_recomputed, recollected) == (0, [], [], [])
+    steps.clear()
+    report = verification.verify(None, lambda *step: steps.append(step), sample_size=3)
+    assert steps == [(number, 6) for number in range(1, 7)]
+    assert (report.versions, report.entries, report.recollected) == (2, 6, 9)
+    assert sorted(recollected) == [(run.pk, 3) for run in runs], "each run once"
+    assert [str(one) for one in report.differences] == ["rude v1, cedar: a text differs"]
+    assert report.not_recomputed == [
+        f"{runs[1]}: no text was taken through the model again: its model is not here",
+    ]
+
+
+def test_ranks_that_cannot_be_recomputed_are_told_and_ranges_that_are_due_are_not_held_against_them(rude, monkeypatch):
+    MetricVersion.objects.filter(pk=rude.pk).update(ranges_due=True)
+    Standing.objects.filter(metric_version=rude, rank=2).update(rank_low=1)
+    report = verification.verify(rude.metric)
+    assert report.differences == []
+    assert report.not_recomputed == ["rude v1: ranges of ranks, which the next watch makes anew"]
+    MetricVersion.objects.filter(pk=rude.pk).update(ranges_due=False)
+    file = Scoring.objects.filter(metric_version=rude).first().replicates
+
+    def lose(*_arguments: object) -> None:
+        raise artefacts.ArtefactLost(file, "is not there")
+
+    monkeypatch.setattr(verification, "influences", lose)
+    (difference,) = verification.verify(rude.metric).differences
+    assert str(difference).startswith("rude v1: ranks cannot be recomputed: ")
+
+    def refuse(*_arguments: object) -> None:
+        raise ValueError("the table lacks a column")
+
+    monkeypatch.setattr(verification, "influences", refuse)
+    (difference,) = verification.verify(rude.metric).differences
+    assert str(difference) == "rude v1: ranks cannot be recomputed: the table lacks a column"
+
+
+def test_the_files_of_a_watch_are_those_of_the_versions_own_checks_and_calibrations(rude):
+    other = version_of(rude.metric, "two")
+    files = [
+        Artefact.objects.create(sha256=f"{number:064x}", kind="scores", rows=1, size=1, schema_version=1)
+        for number in range(8)
+    ]
+    texts = rude.protocol.evaluation_set
+    for version, (items, reference, scores, labelled) in ((other, files[:4]), (rude, files[4:])):
+        control = ControlSet.objects.create(
+            metric_version=version, items=items, reference=reference, fingerprint="e" * 64
+        )
+        for artefact, verdict in ((scores, "stable"), (None, "unavailable")):
+            ControlCheck.objects.create(
+                metric=rude.metric,
+                control_set=control,
+                trigger="manual",
+                artefact=artefact,
+                verdict=verdict,
+                state="done",
+            )
+        Calibration.objects.create(metric_version=version, evaluation_set=texts, artefact=labelled)
+    unkept = EvaluationSet.objects.create(slug="unkept", title="Unkept", kind="prompts")
+    Calibration.objects.create(metric_version=rude, evaluation_set=unkept)
+    assert list(verification.of_controls(rude)) == files[4:]
 
 
 def test_verifying_costs_no_query_an_entry_but_its_own_files(rude):
