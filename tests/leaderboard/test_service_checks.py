@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 
 import pytest
@@ -27,6 +27,7 @@ from tests.scoring.model_server import ECHO, MODEL, VLLM, ModelServer, stand_in
 
 pytestmark = pytest.mark.django_db
 
+MOMENT = datetime(2026, 11, 1, tzinfo=UTC)
 OPENINGS = [opening.text for opening in build_control_openings()]
 
 
@@ -259,6 +260,67 @@ def test_checks_are_due_by_the_schedule(served, monkeypatch, django_capture_on_c
     assert not service_checks.is_due(served)  # as one waits
     service_checks.request_due_service_checks()
     assert ServiceCheck.objects.count() == 1
+
+
+@pytest.fixture
+def unasked() -> LanguageModel:
+    """A served model whose service was never asked, and another one whose service was asked just now."""
+    rows = {"kind": "causal", "source": "server", "revision": "r1"}
+    first, second = (
+        LanguageModel.objects.create(slug=slug, name=slug, location=f"http://{slug}.example/v1#one", **rows)
+        for slug in ("asked", "unasked")
+    )
+    Service.objects.create(model=first, asked_at=database_now())
+    ServiceCheck.objects.create(model=first, trigger=ServiceCheck.Trigger.SCHEDULE)
+    return second
+
+
+def test_whether_a_check_is_due_and_under_way_is_asked_of_that_service_alone(unasked, django_user_model):
+    assert service_checks.is_due(unasked)
+    Service.objects.create(model=unasked, asked_at=timezone.now() - timedelta(days=2))
+    assert service_checks.is_due(unasked)
+    operator = django_user_model.objects.create_superuser("operator")
+    manual = ServiceCheck.Trigger.MANUAL
+    check = service_checks.request_service_check(unasked, manual, send=False, user=operator)
+    assert (check.model, check.trigger, ServiceCheck.objects.count()) == (unasked, manual, 2)
+    assert service_checks.request_service_check(unasked, manual, send=False, user=operator) == check
+    event = AuditEvent.objects.get(verb="request control check")
+    assert (event.subject, event.detail, event.actor) == ("model unasked", {"check": check.pk}, operator)
+    assert not service_checks.is_due(unasked)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "seconds", "is_due"),
+    [
+        (["stable"], 86_390, False),
+        (["stable"], 86_400, True),
+        (["unavailable"], 50, False),
+        (["unavailable"], 60, True),
+        (["unavailable", "unavailable"], 110, False),
+        (["unavailable", "unavailable"], 120, True),
+        (["unavailable", "stable", "unavailable"], 60, True),
+        (["", "unavailable", "stable"], 110, False),
+    ],
+)
+def test_a_service_without_an_answer_is_asked_again_after_a_growing_pause(unasked, settings, verdicts, seconds, is_due):
+    settings.CHECK_SECONDS = 86_400
+    for age, verdict in enumerate(verdicts):
+        state = {"state": "done", "verdict": verdict} if verdict else {"state": "failed", "reason": "It broke."}
+        check = ServiceCheck.objects.create(model=unasked, trigger="schedule", **state)
+        moment = timezone.now() - timedelta(seconds=seconds + 1000 * age)
+        ServiceCheck.objects.filter(pk=check.pk).update(created_at=moment, finished_at=moment)
+    assert service_checks.is_due(unasked) is is_due
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"source": "hub"}, "is not served"), ({"service_changed_at": MOMENT}, "is no longer what its server serves")],
+)
+def test_a_check_of_what_cannot_be_asked_is_refused(unasked, change, words):
+    LanguageModel.objects.filter(pk=unasked.pk).update(**change)
+    unasked.refresh_from_db()
+    with pytest.raises(Refused, match=f"unasked {words}"):
+        service_checks.request_service_check(unasked, ServiceCheck.Trigger.MANUAL)
 
 
 @pytest.mark.slow
