@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from leaderboard.models import ControlCheck, ControlSet, MetricVersion, Opening, Replicate, Rescoring, Scoring, Work
-from leaderboard.models.clock import from_now
+from leaderboard.models.clock import database_now, from_now
 from leaderboard.services import artefacts, checks, openings, scorers
 from leaderboard.services.checks import due_trigger, perform, request_check
 from leaderboard.services.evaluate import request_evaluation
@@ -431,11 +431,35 @@ def other_version(tmp_path, version) -> MetricVersion:
     return request_evaluation(entrant(2, metric), metric, send=False).metric_version
 
 
-def test_the_texts_of_one_opening_are_not_those_of_another(version, other_version):
-    other_opening = Opening.objects.create(metric_version=other_version, wanted=1, fingerprint="0" * 64)
-    ensure_control_set(version)
-    other_opening.refresh_from_db()
-    assert other_opening.items is None
+def test_one_opening_changes_nothing_of_another(version, other_version, stage, settings):
+    settings.OPENING_REPLICATES = 5
+    Opening.objects.create(metric_version=other_version, wanted=1, fingerprint="0" * 64, reason="It wavers.")
+    others = Opening.objects.filter(metric_version=other_version), other_version.scorings.order_by("pk")
+    before = [list(rows.values()) for rows in others]
+    Scoring.objects.filter(metric_version=version).update(enqueued_at=None)
+    stage.down = True
+    with pytest.raises(ScorerUnavailable):
+        ensure_control_set(version)
+    assert [list(rows.values()) for rows in others] == before
+    stage.down = False
+    generator = np.random.default_rng(1)
+    stage.noise = lambda values: generator.normal(0, 3, values.shape)
+    with pytest.raises(Deferred) as wait:
+        ensure_control_set(version)
+    own = Opening.objects.get(metric_version=version)
+    assert (wait.value.seconds, wait.value.waits_for, own.refusals) == (60, "steadiness", 1)
+    assert wait.value.reason == f"the version is not opened: {own.reason}"
+    assert (own.not_before - database_now()).total_seconds() == pytest.approx(60, abs=10)
+    scoring = version.scorings.get()
+    waits = (scoring.reason, scoring.fault, scoring.waits_for)
+    assert waits == (wait.value.reason, "", "steadiness"), "each entry would only find the same"
+    assert (scoring.not_before - database_now()).total_seconds() == pytest.approx(60, abs=10)
+    assert [list(rows.values()) for rows in others] == before
+    stage.noise = None
+    Opening.objects.filter(metric_version=version).update(not_before=None)
+    control = ensure_control_set(version)
+    assert (control.metric_version, control.noise) == (version, 0.0)
+    assert [list(rows.values()) for rows in others] == before
 
 
 @pytest.mark.parametrize(
