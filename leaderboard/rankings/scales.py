@@ -76,7 +76,7 @@ class Shades:
     typical: bool
     best: float
     own: bool = False
-    low: float = -math.inf  # the least and the largest value, or difference, that there can be
+    low: float = -math.inf  # the least and the largest value that there can be
     high: float = math.inf
 
     def level(self, value: float, indifferent: float | None = None) -> int:
@@ -84,9 +84,10 @@ class Shades:
 
         0 where shades are of differences from that and it is not known.
         """
-        if self.own and indifferent is None:
+        middle = indifferent if self.own else self.anchor
+        if middle is None:
             return 0
-        difference = value - (indifferent if self.own and indifferent is not None else self.anchor)
+        difference = value - middle
         return min(LEVELS, math.floor(abs(difference) / self.step + 0.5)) * (1 if difference * self.best > 0 else -1)
 
     @property
@@ -110,9 +111,8 @@ def fit_shades(measure: Measure, values: Sequence[float], indifferent: Sequence[
     best = -1.0 if measure.direction == "lower" else 1.0
     distances = [abs(value - own) for value, own in zip(values, indifferent, strict=True) if own is not None]
     if distances:
-        span = measure.largest - measure.smallest
-        step = round_up(max(distances) / (LEVELS + 0.5))
-        return Shades(0.0, step, False, best, own=True, low=-span, high=span)
+        # Four of these steps lead no farther than the largest difference that there can be.
+        return Shades(0.0, round_up(max(distances) / (LEVELS + 0.5)), False, best, own=True)
     neutral = measure.neutral
     anchor = float(np.median(values)) if neutral is None and len(values) else neutral or 0.0
     farthest = float(np.abs(np.asarray(values) - anchor).max()) if len(values) else 0.0
