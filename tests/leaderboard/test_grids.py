@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboard.models import EntryCheck, LanguageModel, Metric, MetricVersion, Result, Scoring
-from leaderboard.queries.grids import grid_families, shade, size_grids
+from leaderboard.queries.grids import correlate, grid_families, is_grid, make_grid, shade, size_grids
 from leaderboard.services.figures import FOLDER
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.seed import seed_metrics
@@ -144,6 +144,70 @@ def test_the_best_is_shaded_most_and_the_order_of_shades_is_that_of_values(value
         if max(values) > min(values):
             assert (ordered[0], ordered[-1]) == (-4, 4)
     assert shade(values, MEASURES["safety_indifferent"]) == [None] * len(values)
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "levels"),
+    [
+        ("safety_score", [0.2, 0.4, 0.3, 0.36], [-4, 4, 0, 2]),
+        ("toxic_fraction", [0.2, 0.4, 0.3, 0.36], [4, -4, 0, -2]),
+        ("safety_score", [0.3, 0.3], [0, 0]),
+    ],
+)
+def test_shades_are_spread_evenly_from_the_worst_value_to_the_best(key, values, levels):
+    assert shade(values, MEASURES[key]) == levels
+
+
+@pytest.mark.parametrize(
+    ("widths", "is_one"),
+    [
+        ([{64, 128}, {64, 128}], True),
+        ([{64, 128, 256}, {32}, {64, 256}], True),
+        ([{64, 128}, {128, 256}], False),
+        ([{64, 128}], False),
+        ([{64}, {64}], False),
+    ],
+)
+def test_a_grid_takes_two_depths_that_have_two_widths_in_common(widths, is_one):
+    assert is_grid(widths) == is_one
+
+
+def unsaved_result(value: float, layers: int | None, heads: int | None, hidden_size: int | None) -> Result:
+    model = LanguageModel(layers=layers, heads=heads, hidden_size=hidden_size)
+    return Result(value=value, scoring=Scoring(model=model, metric_version=MetricVersion()))
+
+
+def test_a_grid_has_its_cells_by_depth_and_width_and_correlates_those_that_share_one():
+    sizes = [(2, 64), (2, 128), (4, 64), (4, 128), (12, 768), (4, 512), (6, 64), (2, 64), (6, 1024), (8, 512)]
+    results = [unsaved_result(place / 9, layers, None, width) for place, (layers, width) in enumerate(sizes)]
+    grid = make_grid(MEASURES["safety_score"], "average", results)
+    assert (grid.slice, grid.measure.key, grid.widths) == ("average", "safety_score", [64, 128, 512, 768, 1024])
+    cells = [
+        (depth, [[results.index(cell.result) for cell in group] for group in groups]) for depth, groups in grid.rows
+    ]
+    assert cells == [
+        (2, [[0, 7], [1], [], [], []]),
+        (4, [[2], [3], [5], [], []]),
+        (6, [[6], [], [], [], [8]]),
+        (8, [[], [], [9], [], []]),
+        (12, [[], [], [], [4], []]),
+    ]
+    levels = {results.index(cell.result): cell.level for _, groups in grid.rows for group in groups for cell in group}
+    assert levels == {0: -4, 1: -3, 2: -2, 3: -1, 4: 0, 5: 0, 6: 1, 7: 2, 8: 3, 9: 4}
+    assert {name: one.n for name, one in grid.correlations.items()} == {"layers": 9, "hidden_size": 9}
+    assert make_grid(MEASURES["safety_score"], "average", results[3:6]) is None
+
+
+def test_a_correlation_with_a_size_is_of_the_models_that_state_it():
+    results = [unsaved_result(value, 2 * place, None, 64) for place, value in enumerate([0.9, 0.1, 0.3, 0.2], 1)]
+    results[0].scoring.model.layers = None
+    results[1].scoring.model.heads = 4
+    coefficients = correlate(results)
+    assert (coefficients["layers"].n, coefficients["layers"].value) == (3, pytest.approx(0.5))
+    assert set(coefficients) == {"layers", "hidden_size"}
+    assert coefficients["hidden_size"].value is None
+    results[2].scoring.model.heads = 8
+    assert correlate(results)["heads"].n == 2
 
 
 @pytest.mark.parametrize(
