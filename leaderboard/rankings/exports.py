@@ -211,7 +211,6 @@ def hidden_columns(sheet: Sheet) -> set[str]:
     names |= set() if sheet.is_mixed else {"provenance", "version"}
     names |= set() if sheet.measure.indifferent_key else {"indifferent"}
     names |= {"among"} if len(sheet.populations) == 1 else set()
-    names |= set() if any(row.refusal_rate is not None for _, row in sheet.rows) else {"refusal_rate"}
     if not sheet.versions[0].metric.formula.by_kind:
         names |= {"kind"} - set(sheet.extras)
     return names | {"population", "population_size", "slug", "source_name", "interface", *ORIGIN}

@@ -54,7 +54,7 @@ def tables_of(sheet: Sheet, population: str) -> Iterator[LatexTable]:
     name = f"{sheet.versions[0].metric.slug}-{population}"
     for number, columns in enumerate(groups):
         yield LatexTable(
-            caption=caption_of(sheet, population, part=number if len(groups) > 1 else None),
+            caption=caption_of(sheet, population, part=number),
             label=f"tab:{name}-{number + 1}" if len(groups) > 1 else f"tab:{name}",
             columns=[TableColumn(column.heading, column.numeric) for column in columns],
             rows=[[column.cell(row) for column in columns] for row in rows],
@@ -79,8 +79,8 @@ def value_columns(sheet: Sheet, rows: Sequence[Row]) -> list[LatexColumn]:
 
 def fact_columns(sheet: Sheet, rows: Sequence[Row]) -> list[LatexColumn]:
     """What is known of the models and results, as far as the ranking shows it; revisions and days are in the CSV."""
-    sizes = [row.model.parameters for row in rows if row.model.parameters]
-    decimals = 0 if min(sizes, default=0) >= 10 * MILLION else 1 if min(sizes, default=0) >= MILLION else 2
+    smallest = min((row.model.parameters for row in rows if row.model.parameters), default=0)
+    decimals = 0 if smallest >= 10 * MILLION else 1 if smallest >= MILLION else 2
     cells: dict[str, tuple[bool, Callable[[Row], str]]] = {
         "provenance": (False, lambda row: row.version.get_provenance_display()),
         "family": (False, lambda row: latex(row.model.family) or NOTHING),
@@ -144,8 +144,8 @@ def write_parameters(count: int | None, decimals: int) -> str:
     return NOTHING if not count else f"{count / MILLION:,.{decimals}f}\\,M"
 
 
-def caption_of(sheet: Sheet, population: str, part: int | None) -> str:
-    """Metric, measure, slice, version, day and population. part: the number of the table where there are several."""
+def caption_of(sheet: Sheet, population: str, part: int) -> str:
+    """Metric, measure, slice, version, day and population. part: the number of the table; the first has the ranks."""
     version = sheet.versions[0]
     models = population_in_words(sheet.sizes[population], population, version.metric.formula.by_kind)
     k = f", k = {version.protocol.k}" if version.protocol.k else ""
