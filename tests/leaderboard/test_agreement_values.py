@@ -56,6 +56,8 @@ def test_sizes_of_models_are_drawn_as_they_are_and_parameters_on_a_logarithmic_s
     values = values_with([[0.1, 0.2, 0.3]] * 2)
     assert values.read_property("layers").tolist()[::2] == [12, 6]
     assert math.isnan(values.read_property("layers")[1])
+    assert values.read_property("heads").tolist()[1:] == [8, 4]
+    assert values.read_property("hidden_size").tolist()[::2] == [768, 64]
     assert values.read_property("parameters").tolist()[::2] == [3, 1]
 
 
@@ -65,7 +67,7 @@ def test_values_are_narrowed_to_models_and_columns_that_have_any():
     assert values.read_column(TOXICITY).tolist()[1:] == [0.2, 0.4]
     assert [model.slug for model in values.select_kind("masked").models] == ["b", "c"]
     assert values.apart.tolist() == [True, False]
-    assert values.kinds == {"masked": 1, "causal": 1}, "of two with as many, the one with more values"
+    assert list(values.kinds.items()) == [("masked", 1), ("causal", 1)], "of two with as many, the one with more values"
     separate = values.separate_kind("causal")
     assert [model.slug for model in separate.models] == ["a", "b", "c"]
     assert np.isfinite(separate.values).tolist() == [[True, False, False], [False, True, True]]
