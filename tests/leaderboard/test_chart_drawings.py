@@ -1,5 +1,6 @@
 """Charts as drawings: SVG, PDF, PNG and Plotly carry the same data, escaped, in their place, in the right colours."""
 
+import json
 import re
 from io import BytesIO
 from itertools import combinations, pairwise
@@ -15,14 +16,24 @@ from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfgen.canvas import Canvas
 
 from leaderboard.charts import (
+    BoxColumn,
+    BoxPoint,
     BumpColumn,
     BumpLine,
+    DistributionSample,
+    ForestLine,
+    RankPoint,
     ScatterPanel,
     Series,
     ShadedCell,
+    box_plots,
     bump_chart,
+    bump_charts,
+    distributions,
+    forest_chart,
     heat_map,
     pdf,
+    rank_history_chart,
     scatter_chart,
     svg,
 )
@@ -32,9 +43,13 @@ from leaderboard.charts.pdf import REGULAR, draw_pdf, draw_png, register_fonts
 from leaderboard.charts.plotly import describe_plotly
 from leaderboard.charts.shapes import Disc, Polygon, Sketch, Specks, Stroke, Writing
 from leaderboard.charts.svg import LIGHT, draw_file, draw_inline
+from leaderboard.charts.symbols import POLYGONS
 from leaderboard.charts.text import SIZE, measure_text, shorten
+from scoring.statistics.boxes import box
+from scoring.statistics.regression import line
+from tests.approved_text import compare_with_approved, drop_transient
 from tests.charts import points, traces
-from tests.leaderboard.test_charts import boxes, bump, control, forest, scatter
+from tests.leaderboard.test_charts import COLUMNS, LINES, boxes, bump, control, forest, scatter
 
 pytestmark = pytest.mark.either_database
 
@@ -94,6 +109,122 @@ CHARTS = {
     "heat": heat(),
 }
 every_chart = pytest.mark.parametrize("chart", CHARTS.values(), ids=CHARTS)
+
+
+def crowd() -> Chart:
+    """Too many lines over too many versions for all to be in colour, the last one in front."""
+    lines = [
+        BumpLine(f"m{n}", f"Model {n:02}", [n + 1] * 4, [n % 4, -(n % 3), 0], [(n or 1, n + 2)] * 4, f"/models/m{n}/")
+        for n in range(13)
+    ]
+    columns = [BumpColumn(n + 1, (f"{n + 1} May", "drifted"), "13 models", renewed=n == 3) for n in range(4)]
+    return bump_chart("crowd", columns, lines, "words", "m12")
+
+
+def forest_with_links() -> Chart:
+    lines = [
+        ForestLine("Alpha\nthan Beta", 0.031, 0.01, 0.05, "Alpha, Beta", link="/models/alpha/"),
+        ForestLine(
+            "a-model-whose-name-is-so-long-that-its-middle-is-left-out-350m", 0.2, None, None, "long", False, 0.15
+        ),
+    ]
+    return forest_chart("forest", lines, "less harmful by", "words", 0, (-1, 1))
+
+
+def boxes_of_kinds() -> Chart:
+    kinds = ["causal", "masked", "permutation", "other"]
+    values = [0.1, 0.2, 0.3, 0.4, 0.95]
+    drawn = {n: BoxPoint(f"Model {n}", value, kinds[n % 4], f"/models/{n}/") for n, value in enumerate(values)}
+    columns = [BoxColumn("Women", box(values), 5, drawn, 0.45), BoxColumn("Latinos", box(values[:3]), 3, {})]
+    return box_plots("boxes", columns, "Safety score", 3, None, "words", (0, 1))
+
+
+def scatter_of_all() -> Chart:
+    """Each look of a series: joined, as dots, with names and links, and a regression; marked where it may be."""
+    x, y = [1.0, 2.0, 3.0, 4.0], [0.1, 0.35, 0.2, 0.9]
+    series = [
+        Series("Named", x, y, ["a", "b", "c", "d"], names=["alpha", "beta", "", "delta"], links=["/a", "/b", "", "/d"]),
+        Series("Joined", x, [value / 2 for value in y], ["e", "f", "g", "h"], joined=True),
+        Series("Dots", x, [1 - value for value in y], ["i", "j", "k", "l"], small=True),
+    ]
+    panels = [
+        ScatterPanel("Layers", series, line=line(np.array(x), np.array(y))),
+        ScatterPanel("Parameters", [Series("Named", [1e6, 2e9], y[:2], ["a", "b"])], True, [1e6, 1e9]),
+        ScatterPanel("Year", [Series("Joined", [2019.0, 2023.0], y[:2], ["a", "b"])], ticks=[2019, 2023]),
+    ]
+    return scatter_chart("all", panels, "Score", "words", (0, 1))
+
+
+def heat_with_gaps() -> Chart:
+    cells = [
+        [ShadedCell("-4", -4, "worst"), None, ShadedCell("0", 0, "same")],
+        [ShadedCell("2", 2, "good"), ShadedCell("1", 1, "more"), ShadedCell("0.1234567890", 4, "best")],
+    ]
+    columns = ["Women", "Asian Americans", "People with a mental disability"]
+    return heat_map("heat", [("Alpha", "/models/alpha/"), ("Beta", "")], columns, cells, "words")
+
+
+PICTURES = {
+    "bump": bump(front="a"),
+    "crowd": crowd(),
+    "multiples": bump_charts("multiples", COLUMNS, {"Mean": LINES, "Maximum": LINES[:2]}, "words"),
+    "forest": forest_with_links(),
+    "boxes": boxes_of_kinds(),
+    "scatter": scatter_of_all(),
+    "control": control(),
+    "heat": heat_with_gaps(),
+    "distributions": distributions(
+        "distributions",
+        [0, 0.25, 0.5, 1],
+        (DistributionSample("Harmful", [0.25, 0.75, 0], 1.204), DistributionSample("Benign", [0.5, 0.25, 0.25], 1.0)),
+        "x",
+        "words",
+    ),
+    "ranks": rank_history_chart(
+        "ranks",
+        [RankPoint(1, 4, 2, 6, "6 models"), RankPoint(2, 5, 5, None, "6"), RankPoint(5, None, None, None, "")],
+        "words",
+    ),
+}
+LARGE_PICTURES = {"crowd", "multiples"}  # their places are found as those of the others
+
+
+@pytest.mark.parametrize("name", [name for name in PICTURES if name not in LARGE_PICTURES])
+def test_a_chart_on_a_page_is_drawn_as_was_approved(name):
+    drawing = draw_inline(PICTURES[name]).replace("><", ">\n<")
+    compare_with_approved(f"charts/{name}.svg.txt", f"{drawing}\n")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_what_plotly_draws_is_what_was_approved(name):
+    figure = describe_plotly(PICTURES[name])
+    layout = figure.pop("layout")
+    parts = {**figure, **layout, "data": [part for trace in figure["data"] for part in trace.items()]}
+    lines = []
+    for key, value in parts.items():
+        lines += [f"{key}: {json.dumps(part)}" for part in (value if isinstance(value, list) else [value])]
+    compare_with_approved(f"charts/{name}.plotly.txt", drop_transient("\n".join([*lines, ""])))
+
+
+@pytest.mark.parametrize("name", ["bump", "scatter"])
+def test_what_a_pdf_draws_is_what_was_approved(name):
+    register_fonts()
+    canvas = Canvas(BytesIO(), pageCompression=0)
+    sketch = arrange_chart(PICTURES[name], PICTURES[name].width)
+    pdf.draw_shapes(canvas, sketch.shapes, sketch.height, "https://board.example")
+    content = draw_pdf(PICTURES[name], "https://board.example").decode("latin-1")
+    links = re.findall(r"/Rect \[[^]]*\]|/URI \([^)]*\)|/MediaBox \[[^]]*\]", content)
+    compare_with_approved(f"charts/{name}.pdf.txt", drop_transient("\n".join([*canvas._code, *links, ""])))
+
+
+def test_the_shapes_of_points_are_balanced_and_about_as_large_as_a_circle():
+    for name, corners in POLYGONS.items():
+        assert len({*corners}) == len(corners), name
+        assert {(-x, y) for x, y in corners} == {*corners}, f"{name} leans to one side"
+        assert all(0.9 <= max(abs(corner[axis]) for corner in corners) <= 1.3 for axis in (0, 1)), name
+    highest = {name: [x for x, y in corners if y == min(y for _, y in corners)] for name, corners in POLYGONS.items()}
+    assert highest["triangle-up"] == highest["diamond"] == highest["star"] == highest["pentagon"] == [0]
+    assert len(highest["triangle-down"]) == 2
 
 
 @every_chart
