@@ -193,9 +193,9 @@ def _describe_missing(row: Row) -> str:
     result = row.result
     if not row.version.measured:
         return _of_source(None)
-    if result.missing_texts in (None, result.missing):
-        return _of_source(result.missing)
-    prompts, texts = result.missing, result.missing_texts or 0
+    prompts, texts = result.missing, result.missing_texts
+    if texts is None or texts == prompts:
+        return _of_source(prompts)
     return MISSING.format(intcomma(prompts), "" if prompts == 1 else "s", intcomma(texts), "" if texts == 1 else "s")
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaderboard.models import LanguageModel, MetricVersion, Protocol, Result, Run, Scoring
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Protocol, Result, Run, Scoring
 from leaderboard.queries.coefficients import CoefficientCell, SizeRow
 from leaderboard.rankings.history import Absence, ModelHistory, PastPlace
 from leaderboard.rankings.ranking import Row, SliceCell
@@ -317,11 +317,17 @@ def test_time_left_is_in_hours_and_minutes_or_minutes_and_seconds(seconds, text)
         (board.p, 0.001, "0.001"),
         (board.p, 0.1, "0.10"),
         (board.p, 0.0994, "0.099"),
+        (board.p, 0.0456, "0.0456"),
         (board.percent, 0.9723, "97.2%"),
         (board.nth, 21, "21st"),
         (board.table_title, "4", "Table 4"),
         (board.table_title, "12", "Table 12"),
+        (board.table_title, "box", "Box"),
         (board.table_title, "appendix B", "Appendix B"),
+        (board.published_mark, MEASURED, ""),
+        (board.published_mark, PUBLISHED, ", published"),
+        (board.metric_link, None, "a metric"),
+        (board.metric_link, Metric(slug="one", title="A & B"), '<a href="/metrics/one/">A &amp; B</a>'),
     ],
 )
 def test_numbers_are_written_as_people_read_them(write, value, text):
@@ -338,6 +344,15 @@ def test_intervals_and_worst_cases_need_both_their_ends():
     assert board.without_score(result(n=200, missing=1)) == (
         '<span class="interval missing">0.5% without a score</span>'
     )
+
+
+def test_the_first_result_of_a_row_is_that_of_the_first_cell_that_has_one():
+    first, second = result(), result()
+    row_cells = [SimpleNamespace(result=None), SimpleNamespace(result=first), SimpleNamespace(result=second)]
+    assert board.first_known(row_cells) is first
+    assert board.first_known(row_cells[:1]) is None
+    assert board.number(None, MEASURED) == ""
+    assert board.number(first, MEASURED) == "0.500"
 
 
 def test_a_change_is_drawn_between_the_margins_with_a_little_room():
