@@ -16,8 +16,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from leaderboard.api.submissions import HubModel
-from leaderboard.card.fields import Count, Notes, Words
-from leaderboard.card.form import CARD, FIELDS, Card, as_json, columns_of
+from leaderboard.card.fields import Count, Day, Notes, Words, show_refusal
+from leaderboard.card.form import (
+    CARD,
+    FIELDS,
+    Card,
+    as_json,
+    clean_field,
+    clean_or_empty,
+    columns_of,
+    describe_facts,
+)
 from leaderboard.exchange.load import check_card
 from leaderboard.models import LanguageModel, Submission
 from leaderboard.operations.admin import CardForm
@@ -209,3 +218,119 @@ def test_a_day_that_has_come_somewhere_on_earth_is_not_in_the_future(monkeypatch
     monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 3, 1, 12, tzinfo=UTC))
     form = OutputsForm({**NAMED, "release_date": day.isoformat()})
     assert ("release_date" in form.errors) is is_refused
+
+
+NAME = Words(label="Name", most=10, absence="Give it a name.")
+NOTES = Notes(label="Notes", most=10)
+CONTEXT = Count(label="Context", unit="tokens")
+RELEASE = Day(label="Release date")
+WRONG_COUNT = "Give a whole number from 1 to 2,147,483,647, or leave it empty."
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        (NAME, "", "Give it a name."),
+        (NAME, None, "Give it a name."),
+        (NAME, "=SUM(A1)", "It begins with =, as a spreadsheet's formula does: begin with a letter."),
+        (NAME, "@home", "It begins with @, as a spreadsheet's formula does: begin with a letter."),
+        (NAME, "…", "It has no letter and no digit: write it in words."),
+        (NAME, "a" * 11, "It has 11 characters: use 10 at most."),
+        (
+            NAME,
+            "a\u202e\u200b\u0007\u2066b",
+            "It has characters that cannot be seen (U+0007, U+200B, U+202E): leave them out.",
+        ),
+        (NOTES, "n" * 1234, "It has 1,234 characters: use 10 at most."),
+        (NOTES, "a\u0000b", "It has characters that cannot be seen (U+0000): leave them out."),
+        (CONTEXT, "0", WRONG_COUNT),
+        (CONTEXT, "2147483648", WRONG_COUNT),
+        (CONTEXT, "many", WRONG_COUNT),
+        (RELEASE, "1949-12-31", "Give a day from 1950-01-01 on, or leave it empty."),
+        (RELEASE, "1 May 2024", "Give a day as in 2026-11-01, or leave it empty."),
+        (
+            RELEASE,
+            "2900-01-01",
+            "2900-01-01 is in the future: give the day on which it was published, or leave it empty.",
+        ),
+    ],
+)
+def test_a_field_says_what_is_wrong_and_what_to_do(field, value, problem):
+    with pytest.raises(DjangoValidationError) as refusal:
+        field.clean(value)
+    assert refusal.value.messages == [problem]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "answer"),
+    [
+        (NAME, "  a \u00a0 b  ", "a b"),
+        (NAME, "Ⅻ", "XII"),
+        (NAME, "a" * 10, "a" * 10),
+        (NAME, "a=b", "a=b"),
+        (NAME, 12, "12"),
+        (NOTES, None, ""),
+        (NOTES, " a\r\n\tb ", "a\n\tb"),
+        (NOTES, "=1", "=1"),
+        (CONTEXT, "1", 1),
+        (CONTEXT, "2147483647", 2147483647),
+        (CONTEXT, "", None),
+        (RELEASE, "1950-01-01", date(1950, 1, 1)),
+        (RELEASE, date(2024, 5, 6), date(2024, 5, 6)),
+        (RELEASE, None, None),
+    ],
+)
+def test_a_field_takes_what_it_can_hold(field, value, answer):
+    assert field.clean(value) == answer
+
+
+def test_a_field_is_shown_with_its_unit_and_what_is_not_stated_is_said_to_be_so():
+    model = LanguageModel(family="A", licence="", context=4096, release_date=date(2024, 5, 6))
+    assert describe_facts(model) == [
+        ("Family", "A"),
+        ("Licence", "not stated"),
+        ("Context length", "4,096 tokens"),
+        ("Release date", "6 May 2024"),
+    ]
+    assert [text for _, text in describe_facts(LanguageModel())] == ["not stated"] * 4
+
+
+def test_the_same_field_may_stay_empty_elsewhere_and_says_what_stands_for_it():
+    optional = NAME.make_optional("The name of its repository.")
+    assert (optional.clean(""), optional.help_text, optional.label) == ("", "The name of its repository.", "Name")
+    assert NAME.required
+
+
+def test_a_browser_shows_lines_for_notes_and_a_calendar_for_a_day():
+    assert NOTES.widget.attrs == {"rows": 3, "cols": "40", "maxlength": 10}
+    assert not NOTES.required
+    assert RELEASE.widget.input_type == "date"
+    assert RELEASE.widget.format_value(date(2024, 5, 6)) == "2024-05-06"
+
+
+def test_what_a_stranger_or_a_terminal_states_is_cleaned_and_else_left_out_or_refused():
+    assert clean_or_empty("licence", " MIT ") == clean_field("licence", " MIT ") == "MIT"
+    assert clean_or_empty("licence", "=1") == ""
+    with pytest.raises(Refused) as refusal:
+        clean_field("licence", "…")
+    assert str(refusal.value) == "licence = '…': It has no letter and no digit: write it in words."
+    assert (refusal.value.field, refusal.value.value) == ("licence", "…")
+
+
+def test_problems_of_a_service_stand_at_their_fields_or_above_all_and_no_others_do():
+    form = Card({"name": "", "context": "many"})
+    assert set(form.problems) == {"name", "context"}
+    form.show({"licence": ["Unknown.", "Too new."], "hub_id": ["Gone."]})
+    assert form.problems == {"licence": ["Unknown.", "Too new."], "__all__": ["Gone."]}
+    refused = Card(NAMED)
+    show_refusal(refused, Refused("Gone.", field="hub_id"))
+    show_refusal(refused, Refused("Unknown.", field="licence"))
+    assert refused.problems == {"__all__": ["Gone."], "licence": ["Unknown."]}
+
+
+def test_the_fields_to_fill_in_are_in_order_and_the_short_ones_apart():
+    form = Card(NAMED, configuration={"context": 1024})
+    assert [field.name for field in form.card_fields] == ["name", "family", "licence", "release_date", "notes"]
+    assert [field.name for field in form.facts] == ["family", "licence", "release_date"]
+    same = Card({**NAMED, "context": "1024"}, configuration={"context": 1024})
+    assert same.is_valid()
