@@ -7,6 +7,8 @@ import pytest
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Protocol, Result, Run, Scoring
 from leaderboard.queries.coefficients import CoefficientCell, SizeRow
+from leaderboard.queries.demographics import BoardModel, HeatMapCell, OwnRanking, Ranked
+from leaderboard.rankings.corrected import CorrectedResult
 from leaderboard.rankings.history import Absence, ModelHistory, PastPlace
 from leaderboard.rankings.ranking import Row, SliceCell
 from leaderboard.rankings.scales import WhiskerScale
@@ -24,8 +26,10 @@ from leaderboard.templatetags.cells import (
     size_cells,
     whisker,
 )
-from leaderboard.templatetags.demographic_rows import heat_cells
-from leaderboard.templatetags.ranking_rows import rank_range
+from leaderboard.templatetags.demographic_rows import heat_cells, places_of_slice
+from leaderboard.templatetags.layout import counted, digest
+from leaderboard.templatetags.ranking_rows import rank_range, ranked_rows
+from leaderboard.templatetags.scorer_cards import functionality_label, language_name, speed, thousandfold
 from scoring.metrics.formulas import MEASURES
 from scoring.statistics.correlations import Correlation
 
@@ -360,3 +364,174 @@ def test_a_change_is_drawn_between_the_margins_with_a_little_room():
     assert board.equivalence(change) == {"margin": 36.4, "width": 72.7, "low": -54.5, "high": 90.9, "change": 18.2}
     narrow = SimpleNamespace(margin=0.02, ci_low=-0.001, ci_high=0.001, change=0.0)
     assert board.equivalence(narrow)["margin"] == 90.9
+
+
+def ranked(rows: list[Row], rates: bool = True) -> str:
+    correction = SimpleNamespace(rates=SimpleNamespace() if rates else None)
+    shown_ranking = SimpleNamespace(
+        measure=MEASURES["safety_score"], scale=None, tells_apart=True, movement=None, correction=correction
+    )
+    return str(ranked_rows(shown_ranking, SimpleNamespace(size=1234, rows=rows), ["kind"], []))
+
+
+def test_a_row_of_a_ranking_has_all_that_is_known_of_its_place():
+    share = SimpleNamespace(value=0.4, low=0.3, high=0.45)
+    leader = Row(
+        LanguageModel(slug="alpha", name="A & B", kind="causal", source="hub", access="open"),
+        MEASURED,
+        1,
+        1,
+        3,
+        result(ci_low=0.4, ci_high=0.6, n=200, missing=1, missing_texts=1250, worst_low=0.1, worst_high=0.9),
+        [],
+        tied=True,
+        indifferent=0.45,
+        leads=True,
+        corrected=CorrectedResult(share),
+    )
+    html = ranked([leader])
+    first, heading, value, *_ = html.split("\n")[1:]
+    assert html.startswith('<tr class="leads">')
+    assert first == (
+        '<td class="num rank"><input type="checkbox" name="m" value="alpha" aria-label="Compare A &amp; B">1'
+        '<span class="among"> of 1,234</span> <abbr class="tied" title="Shared with others">=</abbr>'
+        ' <span class="range" title="Anywhere from 1st to 3rd, by paired tests">1–3</span></td>'
+    )
+    assert heading.startswith(
+        '<th scope="row"><a class="name" href="/models/alpha/" title="A &amp; B">A &amp; B</a>'
+        ' <span class="tag leading" title="Cannot be told from the best">◆ leads</span> <span class="tag"'
+    )
+    assert value == (
+        '<td class="num value">0.500<span class="interval">0.400–0.600</span>'
+        '<span class="interval missing">0.5% without a score</span>'
+        '<span class="interval worst" title="Whatever the 1,250 texts without a score are">worst cases 0.100–0.900'
+        '</span><span class="indifferent"><span aria-hidden="true">┆</span>'
+        '<span class="visually-hidden">, if indifferent </span>0.450</span>'
+        ' <span class="interval corrected"><abbr title="An estimate, corrected for the scorer\'s error rates: not '
+        'ranked by">est.</abbr> ≈ 0.400</span><span class="interval">0.300–0.450</span></td>'
+    )
+    assert "est." not in ranked([leader], rates=False)
+
+
+def test_a_row_of_a_ranking_says_nothing_of_what_is_not_known():
+    plain = Row(LanguageModel(slug="b", name="B", kind="causal", access="open"), MEASURED, 2, None, None, result(), [])
+    html = ranked([plain])
+    assert html.startswith("<tr>")
+    assert '2<span class="among"> of 1,234</span></td>' in html
+    assert ">B</a> </th>" in html
+    assert '<td class="num value">0.500</td>' in html
+    reasoned = Row(plain.model, MEASURED, 2, None, None, result(), [], corrected=CorrectedResult(None, "too few texts"))
+    assert '<abbr title="Too few texts">no est.</abbr>' in ranked([reasoned])
+
+
+@pytest.mark.parametrize(
+    ("model", "of_scoring", "tags"),
+    [
+        ({"source": "hub"}, {}, []),
+        ({"source": "bundled"}, {}, ["baseline"]),
+        ({"source": "uploaded"}, {}, ["uploaded outputs"]),
+        (
+            {"source": "uploaded"},
+            {"run": Run(environment={"differences": ["Other k.", "<Other> texts."]})},
+            ["uploaded outputs", "other settings"],
+        ),
+        ({"source": "hub"}, {"run": Run(environment={"differences": ["Other k."]})}, []),
+        ({"source": "hub", "access": "withdrawn"}, {}, ["withdrawn"]),
+        ({"source": "server", "service_changed_at": datetime(2026, 5, 6, tzinfo=UTC)}, {}, ["not reproducible"]),
+        ({"source": "hub"}, {"lost_files": "scores <of> texts"}, ["files lost"]),
+    ],
+)
+def test_what_is_to_be_known_of_an_entry_is_tagged_beside_its_name(model, of_scoring, tags):
+    entry_result = result()
+    for name, value in of_scoring.items():
+        setattr(entry_result.scoring, name, value)
+    entry = LanguageModel(**{"slug": "alpha", "name": "Alpha", "kind": "causal", "access": "open", **model})
+    html = ranked([Row(entry, MEASURED, 1, None, None, entry_result, [])])
+    heading = html.partition("<th ")[2].partition("</th>")[0]
+    words = [part.partition("<")[0] for part in heading.split('class="tag')[1:]]
+    shown_tags = [word.rpartition(">")[2] for word in words]
+    assert [word for word in shown_tags if word != "base"] == tags
+    assert "<of>" not in heading
+    assert "<Other>" not in heading
+
+
+def place_of(rank: int, low: int | None, kind: str = "causal", **values) -> Ranked:
+    usual = {
+        "measure": "safety_score",
+        "value": 0.5,
+        "ci_low": None,
+        "ci_high": None,
+        "n": 1234,
+        "missing": 0,
+        "missing_texts": None,
+        "derived": False,
+        "interval_derived": False,
+        "significant": None,
+        "indifferent": None,
+    }
+    entry = BoardModel(f"m{rank}", f"M <{rank}>", kind)
+    return Ranked(entry, rank, low, None if low is None else rank + 1, **{**usual, **values})
+
+
+def test_the_ranking_of_a_demographic_has_a_row_a_model():
+    measured, published = (
+        SimpleNamespace(version=version, measure=MEASURES["safety_score"], scale=None, digits=3)
+        for version in (MEASURED, PUBLISHED)
+    )
+    rows = [
+        place_of(1, 1, significant=False, ci_low=0.4, ci_high=0.6, missing=2, n=200),
+        place_of(2, 2, significant=True, n=None),
+    ]
+    html = str(places_of_slice(OwnRanking(rows, 2, 1), measured))
+    leader, second = html.split("</tr>")[:2]
+    assert leader.startswith('<tr class="leads"><td class="num rank">1 <span class="range"')
+    assert '<a href="/models/m1/">M &lt;1&gt;</a> <span class="tag leading"' in leader
+    assert (
+        '<td class="num value">0.500 <span class="mark">not sig.</span><span class="interval">0.400–0.600</span>'
+        '<span class="interval missing">1.0% without a score</span></td>'
+    ) in leader
+    assert leader.endswith('<td>causal</td><td class="num">200</td><td class="num">2</td>')
+    assert second.strip().startswith('<tr><td class="num rank">2 <span class="range"')
+    assert "leading" not in second
+    assert "not sig." not in second
+    assert '<span class="none">not stated</span></td><td class="num">0</td>' in second
+    alone = str(places_of_slice(OwnRanking(rows[:1], 2, 0), published))
+    assert alone.startswith("<tr><td")
+    assert alone.endswith('<td>causal</td><td class="num">200</td></tr>\n')
+
+
+def test_a_shaded_value_says_where_it_is_not_significant_and_what_indifference_would_give():
+    board_of = SimpleNamespace(version=MEASURED, measure=MEASURES["safety_score"], digits=3)
+    heat = SimpleNamespace(cells=[HeatMapCell(0.5, -3, False, 0.45), HeatMapCell(0.5, 0, None, None)])
+    first, second = texts_of(heat_cells(heat, board_of))
+    assert first.startswith(
+        'class="num heat heat--3">0.500 <span class="mark">not sig.</span><span class="indifferent">'
+    )
+    assert second == 'class="num heat heat-0">0.500'
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "text"),
+    [
+        (language_name, "DE", "German"),
+        (language_name, "xx", "xx"),
+        (functionality_label, "derog_neg_emote_h", "derog neg emote (hateful)"),
+        (functionality_label, "ident_pos_nh", "ident pos (not hateful)"),
+        (functionality_label, "slur_other", "slur other"),
+        (thousandfold, 0.000_381, "0.381"),
+        (thousandfold, 1.0, "1,000"),
+        (speed, 42_871.0, "42,900"),
+        (speed, 0.98213, "0.982"),
+        (digest, "0123456789abcdef", '<code title="0123456789abcdef">0123456789ab</code>'),
+    ],
+)
+def test_words_of_report_cards_and_hashes_are_short(write, value, text):
+    assert write(value) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "words"),
+    [(1, "model", "1 model"), (0, "model", "0 models"), (1234, "entry,entries", "1,234 entries"), (1, "a,b", "1 a")],
+)
+def test_what_is_counted_has_its_plural(number, noun, words):
+    assert counted(number, noun) == words
