@@ -37,7 +37,7 @@ from leaderboard.charts import (
     scatter_chart,
     svg,
 )
-from leaderboard.charts.figure import NARROW, Chart, Ink, Label, Spot
+from leaderboard.charts.figure import NARROW, Axis, Chart, Dots, Ink, Key, Label, Panel, Spot, Tick
 from leaderboard.charts.layout import arrange_chart
 from leaderboard.charts.pdf import REGULAR, draw_pdf, draw_png, register_fonts
 from leaderboard.charts.plotly import describe_plotly
@@ -164,9 +164,29 @@ def heat_with_gaps() -> Chart:
     return heat_map("heat", [("Alpha", "/models/alpha/"), ("Beta", "")], columns, cells, "words")
 
 
+def long_names() -> Chart:
+    """Names on both sides that want more room than a phone has."""
+    names = ["organisation_a-a-rather-long-model-name-350m", "organisation_b-another-long-model-name-1.3b"]
+    lines = [BumpLine(name, name, [place + 1] * 2, [0]) for place, name in enumerate(names)]
+    return bump_chart("long", [BumpColumn(n + 1, ("May",)) for n in range(2)], lines, "words")
+
+
+def crowded_axis() -> Chart:
+    """Texts of several widths under an axis that has no room for all of them, the last one the widest."""
+    texts = ["1", "fifteen", "2", "a hundred", "3", "4", "five hundred", "6", "7", "a thousand and one"]
+    ticks = tuple(Tick(place, (text, "of all")) for place, text in enumerate(texts))
+    x, y = Axis(0, len(texts) - 1, ticks, "Count"), Axis(0, 1, (Tick(0, ("0",)), Tick(1, ("1",))), "Share")
+    spots = Spot(0.5, 0.5, name="a"), Spot(8.5, 0.25, "square", name="beta")
+    dots = Dots([1, 2], [0.5, 0.75], ["c", "d"], Ink.FIRST, 3.5, 0.8)
+    keys = tuple(Key(f"what the symbol {n} stands for", Ink.FIRST, "circle" if n % 2 else "") for n in range(5))
+    return Chart("crowded", "words", (Panel(x, y, (*spots, dots), 100),), keys)
+
+
 PICTURES = {
     "bump": bump(front="a"),
     "crowd": crowd(),
+    "crowded": crowded_axis(),
+    "long": long_names(),
     "multiples": bump_charts("multiples", COLUMNS, {"Mean": LINES, "Maximum": LINES[:2]}, "words"),
     "forest": forest_with_links(),
     "boxes": boxes_of_kinds(),
