@@ -37,7 +37,8 @@ from leaderboard.charts.bump import focus_lines, spread
 from leaderboard.charts.figure import Block, Chart, Ink, Line, Ribbon, Spot
 from leaderboard.charts.names import POINT, Box, place_names, surround_name
 from leaderboard.charts.plotly import describe_plotly
-from leaderboard.charts.ticks import fit_axis, fit_logarithmic, fit_ranks
+from leaderboard.charts.text import measure_text, shorten
+from leaderboard.charts.ticks import fit_axis, fit_logarithmic, fit_ranks, mark_numbers, write_compact
 from scoring.statistics.boxes import box
 from scoring.statistics.regression import line
 from tests.charts import traces
@@ -423,3 +424,150 @@ def test_the_names_of_ten_thousand_points_are_placed_without_looking_at_every_pa
     tracemalloc.stop()
     assert positions[0] == "middle right", "it stands alone"
     assert peak < 100_000_000  # a byte for each pair are as many
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "options", "words"),
+    [
+        (0, 1, {}, ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        (0, 1.2, {}, ["0.00", "0.25", "0.50", "0.75", "1.00"]),
+        (-0.04, 1.04, {"limits": (0, 1)}, ["0.00", "0.25", "0.50", "0.75", "1.00"]),
+        (-12, 12, {}, ["−10", "−5", "0", "5", "10"]),
+        (0, 12_000, {}, ["0", "2,500", "5,000", "7,500", "10,000"]),
+        (0, 1, {"percent": True}, ["0%", "20%", "40%", "60%", "80%", "100%"]),
+        (0, 0.012, {"percent": True}, ["0.00%", "0.25%", "0.50%", "0.75%", "1.00%"]),
+    ],
+)
+def test_axes_are_marked_at_round_numbers_with_the_digits_that_these_need(low, high, options, words):
+    ticks = mark_numbers(low, high, **options)
+    assert [tick.lines[0] for tick in ticks] == words
+    share = 100 if options.get("percent") else 1
+    written = [float(word.replace("−", "-").replace(",", "").rstrip("%")) for word in words]
+    assert [share * tick.at for tick in ticks] == pytest.approx(written)
+
+
+@pytest.mark.parametrize(
+    ("values", "limits", "ends"),
+    [
+        ([0.2, 0.7], (0, 1), (0.18, 0.72)),
+        ([0.0, 1.0], (0, 1), (0, 1)),
+        ([0.01, 0.99], (0, 1), (0, 1)),
+        ([-0.5, 1.5], (0, 1), (-0.5, 1.5)),  # beyond what can be, and drawn all the same
+        ([2.0], (0, 10), (1.784, 2.216)),
+        ([0.0], (-1, 1), (-0.54, 0.54)),
+        ([-3.0, -3.0], (-10, 10), (-3.324, -2.676)),
+    ],
+)
+def test_an_axis_has_a_little_room_at_its_ends_within_what_can_be(values, limits, ends):
+    axis = fit_axis(values, limits=limits)
+    assert (axis.low, axis.high) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize(
+    ("values", "places", "words"),
+    [
+        ([1e6, 2e8], None, ["1M", "2M", "5M", "10M", "20M", "50M", "100M", "200M"]),
+        ([1e6, 2e9], None, ["1M", "10M", "100M", "1B"]),
+        ([12, 64], [12, 16, 64], ["12", "16", "64"]),
+    ],
+)
+def test_a_logarithmic_axis_is_marked_at_powers_of_ten_or_where_it_is_asked_to_be(values, places, words):
+    axis = fit_logarithmic(values, "Size", places)
+    assert axis.logarithmic
+    assert axis.title == "Size"
+    assert [tick.lines[0] for tick in axis.ticks] == words
+    room = 0.04 * np.log10(max(values) / min(values))
+    assert axis.low == pytest.approx(min(values) / 10**room)
+    assert axis.high == pytest.approx(max(values) * 10**room)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (1, "1"),
+        (9999, "9999"),
+        (10_000, "10k"),
+        (999_999, "999.999k"),
+        (1e6, "1M"),
+        (1.25e8, "125M"),
+        (1e9, "1B"),
+        (1e12, "1T"),
+        (2.5e13, "25T"),
+    ],
+)
+def test_large_numbers_are_short(value, words):
+    assert write_compact(value) == words
+
+
+@pytest.mark.parametrize(
+    ("ranks", "marked_ranks"),
+    [
+        ([], (1, 1, (1,))),
+        ([3, 7], (3, 7, (3, 4, 5, 6, 7))),
+        ([1, 6], (1, 6, (1, 3, 5))),
+        ([9, 1], (1, 9, (1, 3, 5, 7, 9))),
+    ],
+)
+def test_few_ranks_are_marked_from_the_best_on(ranks, marked_ranks):
+    assert fit_ranks(ranks) == marked_ranks
+
+
+def test_letters_differ_in_width_and_bold_ones_are_wider():
+    assert [round(measure_text(text), 2) for text in ("il", "mW", "AB", "ab", "iaAm")] == [
+        8.88,
+        22.32,
+        17.28,
+        14.88,
+        31.68,
+    ]
+    assert measure_text("ab", True) == pytest.approx(1.1 * measure_text("ab"))
+
+
+def test_a_long_name_is_shortened_in_its_middle_to_the_room_there_is():
+    name = "organisation-model-350m"
+    assert shorten(name, measure_text(name)) == name
+    assert shorten(name, 100) == "organisa…350m"
+    assert shorten(name, 100, True) == "organis…350m"
+    assert shorten(name, 1) == "organ…0m"
+    assert shorten("eight888", 1) == "eight…88"
+    assert shorten("seven77", 1) == "seven77"
+
+
+def test_names_are_spread_around_their_places_and_closer_where_there_is_no_room():
+    assert spread([1, 1, 5], 1, 0, 10) == [0.5, 1.5, 5]
+    assert spread([1, 1, 1], 1, 1, 10) == [1, 2, 3]
+    assert spread([10, 10], 1, 1, 10) == [9, 10]
+    assert spread([1, 2, 3], 5, 1, 3) == [1, 2, 3]
+    assert spread([4], 1, 1, 3) == [4]
+    assert spread([], 1, 1, 3) == []
+
+
+@pytest.mark.parametrize(("columns", "count", "in_focus"), [(3, 50, 50), (4, 12, 12), (4, 13, 6)])
+def test_all_lines_are_in_colour_where_few_versions_or_few_models_are(columns, count, in_focus):
+    lines = [BumpLine(f"m{n}", f"m{n}", [n + 1], [n]) for n in range(count)]
+    assert len(focus_lines(lines, columns) - {""}) == in_focus
+
+
+def test_the_look_of_a_control_chart_follows_its_counts_and_bounds():
+    few = control([ControlPoint("stable", ("1 May",), "first", 1, [0.0, 0.0, 0], [None, 0.005, None])])
+    assert [tick.lines[0] for tick in few.panels[2].y.ticks] == ["0", "1"]
+    assert few.panels[0].y.ticks[0].lines == ("≤1e-07",)
+    many = control([ControlPoint("stable", ("1 May",), "x", 1, [0.0, 0.0, 3000], [1e-4, 0.005, 1])])
+    assert [tick.lines[0] for tick in many.panels[2].y.ticks] == ["0", "1,000", "2,000", "3,000"]
+    assert (many.panels[2].y.low, many.panels[2].y.high) == pytest.approx((-180, 3300))
+    assert len(control([CHECKS[0]] * 7).panels[-1].x.ticks) == 4
+    assert len(control([CHECKS[0]] * 6).panels[-1].x.ticks) == 6
+
+
+@pytest.mark.parametrize(
+    ("ranks", "height"),
+    [
+        ([1, 2, 3], 160),
+        (range(1, 41), 800),  # 20 pixels a name
+        (range(1, 42), 656),  # 16 where there are many
+        ([1, 10, 20, 30, 39], 200),  # far apart: as high as twice as many names need
+    ],
+)
+def test_a_bump_chart_is_as_high_as_its_names_need(ranks, height):
+    lines = [BumpLine(f"m{rank}", f"m{rank}", [rank] * 2, [0]) for rank in ranks]
+    assert bump(lines, COLUMNS[:2]).panels[0].height == height
