@@ -14,25 +14,19 @@ Limits = tuple[float, float]  # the least and the largest value that a quantity 
 UNLIMITED: Limits = (-math.inf, math.inf)
 
 
-def fit_axis(
-    values: Iterable[float],
-    title: str = "",
-    limits: Limits = UNLIMITED,
-    percent: bool = False,
-    grid: bool = True,
-) -> Axis:
-    """An axis that holds `values`, with marks at round numbers within `limits`. percent: whether they are shares."""
+def fit_axis(values: Iterable[float], title: str = "", limits: Limits = UNLIMITED) -> Axis:
+    """An axis that holds `values`, with marks at round numbers within `limits`."""
     places = list(values)
     least, most = min(places, default=0.0), max(places, default=1.0)
     if most - least <= EQUAL * max(abs(least), abs(most)):
         least, most = least - (abs(least) * 0.1 or 0.5), most + (abs(most) * 0.1 or 0.5)
     room = ROOM * (most - least)
     low, high = max(least - room, min(least, limits[0])), min(most + room, max(most, limits[1]))
-    return Axis(low, high, mark_numbers(low, high, limits, percent), title, grid=grid)
+    return Axis(low, high, mark_numbers(low, high, limits), title)
 
 
 def mark_numbers(low: float, high: float, limits: Limits = UNLIMITED, percent: bool = False) -> tuple[Tick, ...]:
-    """Marks at round numbers from `low` to `high`."""
+    """Marks at round numbers from `low` to `high`. percent: whether they are shares."""
     step = round_up((high - low) / COUNT)
     first, last = math.ceil(max(low, limits[0]) / step - 1e-9), math.floor(min(high, limits[1]) / step + 1e-9)
     digits = max(0, -math.floor(math.log10(step) - 1e-9) + (f"{step:.1e}"[2] != "0")) - 2 * percent

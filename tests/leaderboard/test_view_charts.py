@@ -233,7 +233,7 @@ def succession(mapped: tuple[int, ...] | None = (1, 2), mapping: bool = True) ->
     )
     main = {
         "points": ([0.25, 0.5], [0.1, 0.2]),
-        "mapping": {"x": [0.0, 1.0], "y": [0.5, 1.0]} if mapping else None,
+        "mapping": {"x": [0.0, 0.5, 1.0], "y": [0.5, 0.75, 1.0]} if mapping else None,
         "counterpart": "toxicity",
         "attribute": "insult",
     }
