@@ -129,9 +129,9 @@ class Cells:
             return None
         try:
             with np.errstate(over="ignore"):
-                likelihoods = np.array(value, dtype=np.float64).astype(np.float32)
+                likelihoods = np.array(value, np.float32)
         except OverflowError:  # a whole number beyond any float
-            likelihoods = np.array([-np.inf], dtype=np.float32)
+            likelihoods = np.array([np.inf], np.float32)
         if not np.isfinite(likelihoods).all():
             token = f"token {int(np.argmin(np.isfinite(likelihoods))) + 1:,}"
             self._problems.add(Flaw.NOT_FINITE, line, field, token, "give a reason where there is no likelihood")

@@ -9,6 +9,7 @@ from scoring.contributed.report import Flaw, Problems, shown_member
 
 _DECODER = json.JSONDecoder()
 _NEAR = 16  # characters: what follows may resolve an error so near to the end of what was read
+_OF_NUMBERS = "+-.0123456789Ee"
 
 
 def members(file: BinaryIO, is_gzip: bool, problems: Problems) -> Iterator[tuple[str, int | None, Any]]:
@@ -107,7 +108,7 @@ class _Document:
             except (ValueError, RecursionError):  # Python's limits on digits and depth
                 self.stop("nested too deeply, or a number too long", field)
             else:
-                if end < len(self._text) or self._ended:  # a number might go on
+                if self._ended or self._text[end:].strip(_OF_NUMBERS):  # a number might go on: 1 is read of 1e
                     self._at = end
                     return value
             self._grow(field)

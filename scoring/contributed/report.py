@@ -176,7 +176,7 @@ def describe_value(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool | int | float):
-        return str(value)[:20].lower() if isinstance(value, bool) else _number(value)
+        return str(value).lower() if isinstance(value, bool) else _number(value)
     if isinstance(value, str):
         return f"a string of {len(value):,} characters"
     return f"a list of {len(value):,}" if isinstance(value, list) else "an object"

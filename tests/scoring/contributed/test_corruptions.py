@@ -18,6 +18,7 @@ from tests.scoring.contributed.files import (
     json_lines,
     parquet,
     parquet_of,
+    read,
     read_scores,
     refusal,
     valid_rows,
@@ -361,3 +362,99 @@ def test_a_string_in_parquet_that_is_not_utf_8_is_reported_with_its_row():
     (problem,) = refusal(parquet_of(table), "outputs.parquet").problems
     assert (problem.kind, problem.line, problem.field) == (Flaw.NOT_UTF8, 15, "text")
     assert problem.value == "byte 3 of the cell"
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"), [(7, Flaw.TYPE), ({}, Flaw.TYPE), ("no \ud83d", Flaw.NOT_UNICODE)], ids=lambda cell: ascii(cell)
+)
+def test_a_reason_that_only_json_can_hold_is_reported(reason, kind):
+    rows = valid_rows()
+    rows[4] = {"prompt_id": rows[4]["prompt_id"], "index": rows[4]["index"], "error": reason}
+    assert found(refusal(json_lines(rows))) == [(kind, 5, "error")]
+
+
+def test_a_reason_may_be_as_long_as_its_limit():
+    rows = valid_rows()
+    rows[4] = {"prompt_id": rows[4]["prompt_id"], "index": rows[4]["index"], "error": "x" * 300}
+    assert read(json_lines(rows))["error"].to_pylist()[4] == "x" * 300
+
+
+def test_as_many_log_likelihoods_as_the_limit_are_taken():
+    rows = [{"id": prompt.id, "token_log_likelihoods": [-1.5] * 4} for prompt in PROMPTS]
+    for name in NAMES:
+        assert read_scores(written(rows, name), name, Limits(tokens=4)).num_rows == len(PROMPTS)
+        report = refusal(written(rows, name), name, Limits(tokens=3), read_scores)
+        assert report.counts == {Flaw.TOO_LONG: len(PROMPTS)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_may_have_as_many_rows_and_bytes_as_the_limits(name):
+    data = written(valid_rows(), name)
+    assert read(data, name, Limits(rows=15, sent_bytes=len(data))).num_rows == 15
+    assert refusal(data, name, Limits(sent_bytes=len(data) - 1)).counts == {Flaw.TOO_LARGE: 1}
+
+
+@pytest.mark.parametrize("name", ["outputs.jsonl", "outputs.jsonl.gz", "outputs.csv"])
+def test_unpacked_a_file_may_be_as_large_as_the_limit(name):
+    data, size = written(valid_rows(), name), len(written(valid_rows(), name.removesuffix(".gz")))
+    assert read(data, name, Limits(uncompressed_bytes=size)).num_rows == 15
+    kind = Flaw.BOMB if name.endswith(".gz") else Flaw.TOO_LARGE
+    assert refusal(data, name, Limits(uncompressed_bytes=size - 1)).counts == {kind: 1}
+
+
+def test_rows_of_csv_are_as_long_as_the_limit_each_by_itself():
+    data = comma_separated([{**row, "text": "x"} for row in valid_rows()])
+    longest = max(map(len, data.splitlines(keepends=True)))
+    assert read(data, "outputs.csv", Limits(line_bytes=longest)).num_rows == 15
+    report = refusal(data, "outputs.csv", Limits(line_bytes=longest - 1))
+    assert found(report) == [(Flaw.TOO_LONG, 1, None)]
+
+
+def test_a_cell_of_csv_that_is_too_long_for_its_reader_is_reported_with_another_format():
+    rows = valid_rows()
+    rows[0]["text"] = "x" * 140_000
+    (problem,) = refusal(comma_separated(rows), "outputs.csv").problems
+    assert str(problem) == "line 2: too long (more than 131,072 characters in a cell); send JSON lines, or Parquet"
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "words"),
+    [
+        (b"[]", "outputs.jsonl", "(one JSON list); send JSON lines: one object a line, or name the file by what it is"),
+        (
+            b"PK\x03\x04",
+            "outputs.csv",
+            "(a zip file or a workbook); send CSV: cells with commas between them, in UTF-8, or name the file by what "
+            "it is",
+        ),
+        (b"a", "outputs.txt", "(its name); name it *.jsonl, *.ndjson, *.csv, *.parquet; all but Parquet also *.gz"),
+        (
+            b"PAR1\0\0\0PAR1",
+            "outputs.parquet",
+            "(Parquet without its end); the file is not whole: write and send it again",
+        ),
+        (
+            b"PAR1" + (1).to_bytes(4, "little") + b"PAR1",
+            "outputs.parquet",
+            "(a footer larger than the file); write it again with pyarrow, pandas, Polars or DuckDB, or send JSON "
+            "lines",
+        ),
+        (
+            b"PAR1" + bytes(4) + b"PAR1",
+            "outputs.parquet",
+            "(damaged, or encrypted); write it again with pyarrow, pandas, Polars or DuckDB, or send JSON lines",
+        ),
+    ],
+    ids=lambda cell: str(cell)[:20],
+)
+def test_what_a_file_is_instead_is_said_with_what_to_do(data, name, words):
+    report = refusal(data, name)
+    (problem,) = report.problems
+    assert str(problem).partition(" (")[2] == words.removeprefix("(")
+    assert not report.complete
+
+
+@pytest.mark.parametrize("name", ["outputs.csv", "outputs.parquet"])
+def test_where_columns_are_wrong_no_row_is_read(name):
+    report = refusal(written([{**row, "toxicity": "0"} for row in valid_rows()], name), name)
+    assert (report.rows, report.complete) == (0, False)
