@@ -23,13 +23,16 @@ def read_fingerprints(board: str, scorer: str, client: httpx.Client | None = Non
     """
     api = f"{board.rstrip('/')}/api/v1/metrics"
     with nullcontext(client) if client else httpx.Client(timeout=TIMEOUT, follow_redirects=True) as session:
-        slugs = [metric["slug"] for metric in _read_items(session, api) if metric["scorer"] == scorer]
-        versions = [
-            version
-            for slug in slugs
-            for version in _read_items(session, f"{api}/{slug}/versions?status=current&provenance=measured")
-        ]
-    return {f"{version['metric']}@{version['version']}": version["scorer_fingerprint"] for version in versions}
+        try:
+            slugs = [metric["slug"] for metric in _read_items(session, api) if metric["scorer"] == scorer]
+            versions = [
+                version
+                for slug in slugs
+                for version in _read_items(session, f"{api}/{slug}/versions?status=current&provenance=measured")
+            ]
+            return {f"{version['metric']}@{version['version']}": version["scorer_fingerprint"] for version in versions}
+        except (LookupError, TypeError) as error:
+            raise NoBoard.of_value("board", api, f"no board answers there ({error!r})") from error
 
 
 def _read_items(session: httpx.Client, address: str) -> Iterator[dict[str, Any]]:
