@@ -98,7 +98,7 @@ def check_numbers(content: dict[str, Any], file: str, name: str) -> None:
             continue
         low = 1 if key in POSITIVE else bounds.low
         if isinstance(value, bool | str) or not low <= value <= bounds.high:
-            value_text = f"{value:,}" if isinstance(value, int | float) else repr(shorten(str(value), 40))
+            value_text = repr(shorten(str(value), 40)) if isinstance(value, bool | str) else f"{value:,}"
             raise ModelRefused(
                 f"{file} of {name} gives {key} = {value_text}, and {low:,} to {bounds.high:,} are accepted: correct it"
             )
