@@ -201,7 +201,7 @@ def run_perplexity(args: argparse.Namespace) -> None:
     reference = language_models.resolve(args.model, revision=args.revision)
     require_speed(settings.precision)
     model = language_models.load(reference.source, reference.location, reference.revision, precision=settings.precision)
-    with tqdm(desc=args.model, unit="text", file=sys.stderr) as bar:
+    with tqdm(desc=args.model, unit="text") as bar:
         for result in likelihood.token_log_likelihoods(model, read_texts(args.texts), settings):
             print(json.dumps(describe_likelihood(result), allow_nan=False))  # noqa: T201
             bar.update()
@@ -257,7 +257,7 @@ def _print_measurements(measurements: Iterable[Measurement]) -> None:
 
 def run_fetch_manifest(args: argparse.Namespace) -> None:
     """Download a version, and say what its board does not pass on."""
-    with tqdm(desc="fetch-manifest", unit="file", file=sys.stderr) as bar:
+    with tqdm(desc="fetch-manifest", unit="file") as bar:
 
         def show(_path: str, count: int, total: int) -> None:
             if count == total:
@@ -271,7 +271,7 @@ def run_fetch_manifest(args: argparse.Namespace) -> None:
 
 def run_check_manifest(args: argparse.Namespace) -> int:
     """Check a folder, and say what is wrong with it."""
-    with tqdm(desc="check-manifest", unit="item", file=sys.stderr) as bar:
+    with tqdm(desc="check-manifest", unit="item") as bar:
 
         def show(count: int, total: int) -> None:
             bar.total = total

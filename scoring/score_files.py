@@ -137,7 +137,7 @@ def _json(path: Path) -> Any:
 def _csv_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
-        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        reader = csv.DictReader(io.StringIO(text), strict=True)
         absent = [name for name in columns if name not in (reader.fieldnames or ())]
         if absent:
             raise UnreadableScores(f"{path} lacks the column {absent[0]}: give {', '.join(columns)}")

@@ -116,7 +116,7 @@ def run_score(args: argparse.Namespace) -> None:
     fingerprint = scorer.fingerprint()
     require_fingerprint(args.scorer, fingerprint, args.fingerprint, args.board)
     print(f"{args.scorer}: fingerprint {fingerprint}", file=sys.stderr)  # noqa: T201
-    with tqdm(desc=args.scorer, unit="text", file=sys.stderr) as bar:
+    with tqdm(desc=args.scorer, unit="text") as bar:
         for chunk in _chunks(_read(args.texts, args.field)):
             for line in describe_scores(scorer, scorer.score(chunk)):
                 print(json.dumps(line, allow_nan=False))  # noqa: T201
@@ -237,7 +237,7 @@ def run_report_card(args: argparse.Namespace) -> None:
         raise Refused.of_value("threshold", threshold, "use a score from 0 to less than 1")
 
     def score(rows: Sequence[str]) -> NDArray[np.float64]:
-        with tqdm(total=len(set(rows)), desc=args.scorer, unit="text", file=sys.stderr) as bar:
+        with tqdm(total=len(set(rows)), desc=args.scorer, unit="text") as bar:
 
             def show(count: int) -> None:
                 bar.update(count - bar.n)

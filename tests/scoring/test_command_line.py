@@ -15,8 +15,9 @@ import pytest
 from scipy import stats
 
 import scoring
-from scoring.__main__ import main, parser
+from scoring.__main__ import describe_likelihood, main, parser
 from scoring.language_models import BUNDLED
+from scoring.likelihood import TextLikelihood
 from scoring.scorers import get_scorer
 from scoring.training.__main__ import parser as training_parser
 from tests.data import IMPLICIT_HATE, TOXIGEN, needs_implicit_hate, needs_toxigen
@@ -60,7 +61,8 @@ def test_one_json_line_a_text_in_order(name, sentence, texts, capsys):
             continue
         assert line["log_likelihood"] == pytest.approx(math.fsum(expected), abs=1e-3)
         assert line["perplexity"] == pytest.approx(perplexity(expected), rel=1e-4)
-    assert "text" in err  # the progress bar
+    assert f"{BUNDLED / name}: " in err  # the progress bar
+    assert f"{len(TEXTS)}text [" in err
 
 
 @pytest.mark.parametrize("form", ["texts.jsonl", "texts.json"])
@@ -155,6 +157,7 @@ def scored(tmp_path, capsys, records: list[dict], name: str = "scored.json") -> 
     (tmp_path / name).write_text(whole)
     code, out, err = run(capsys, "safety", tmp_path / name)
     assert (code, err) == (0, "")
+    assert out == json.dumps(json.loads(out), indent=2) + "\n"
     return json.loads(out)
 
 
@@ -321,3 +324,35 @@ def test_every_argument_of_every_command_says_what_it_is(whole):
 def test_help_calls_the_command_as_it_was_started(started_as, name, monkeypatch):
     monkeypatch.setattr(sys, "argv", [started_as])
     assert parser().format_usage().startswith(f"usage: {name} ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        ([], "command"),
+        (["perplexity", "--texts", "a.txt"], "--model"),
+        (["perplexity", "--model", "a"], "--texts"),
+        (["score"], "--scorer"),
+        (["report-card", "a.csv"], "--scorer"),
+        (["safety"], "FILE"),
+        (["stereotype"], "FILE"),
+        (["effect"], "FILE"),
+        (["convert-scorer", "profanity"], "SOURCE, FOLDER"),
+        (["fetch-manifest"], "URL, FOLDER"),
+        (["check-manifest"], "FOLDER"),
+    ],
+)
+def test_what_a_command_needs_is_asked_for(arguments, missing, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(capsys, *arguments)
+    assert ended.value.code == 2
+    assert f"the following arguments are required: {missing}\n" in capsys.readouterr().err
+
+
+def test_a_perplexity_beyond_the_largest_number_is_a_reason(capsys):
+    def line(value: float) -> dict:
+        return describe_likelihood(TextLikelihood(np.array([value, value], dtype=np.float32), None, 1))
+
+    assert line(-709.0) == {"n_tokens": 2, "log_likelihood": -1418.0, "perplexity": pytest.approx(math.exp(709))}
+    reason = "the perplexity exceeds the largest number"
+    assert line(-710.0) == {"n_tokens": 2, "log_likelihood": -1420.0, "reason": reason}

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 from scoring.__main__ import main
+from scoring.attributes import Attribute
 from scoring.evaluation_sets.label_files import read_labelled
 from scoring.evaluation_sets.labelled_texts import LabelledTexts, UnreadableLabels, gather_texts
 from scoring.evaluation_sets.own_texts import build_identity_mentions, build_paraphrases
+from scoring.refusals import Refused
 from scoring.report_card import make_card
 from scoring.report_card.disturbances import (
     DISTURBANCES,
@@ -35,7 +38,8 @@ from scoring.report_card.figures import (
     reliability,
     roc_auc,
 )
-from scoring.scorers import get_scorer
+from scoring.scorer_commands import choose_attribute, describe_scores, require_fingerprint, surroundings_here
+from scoring.scorers import Scores, get_scorer
 from tests.data import TOXIGEN, needs_toxigen
 
 N = 400
@@ -384,3 +388,89 @@ def test_a_wrong_choice_is_refused_with_what_there_is(arguments, words, tmp_path
     write_own(tmp_path / "texts.csv")
     assert main(["report-card", str(tmp_path / "texts.csv"), "--scorer", "profanity", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_the_command_prints_what_it_measured_by_whom_and_on_how_many_texts(tmp_path, capsys):
+    write_own(tmp_path / "texts.csv")
+    arguments = ["report-card", str(tmp_path / "texts.csv"), "--scorer", "profanity", "--attribute", "profanity"]
+    assert main([*arguments, "--threshold", "0.25", "--language", "nl", "--disturb"]) == 0
+    captured = capsys.readouterr()
+    card = json.loads(captured.out)
+    assert captured.out == json.dumps(card, indent=2) + "\n"
+    assert "profanity: 100%" in captured.err
+    assert "2/2" in captured.err
+    assert "text/s" in captured.err
+    scorer = get_scorer("profanity")
+    heads = {key: card[key] for key in ("scorer", "fingerprint", "attribute", "texts")}
+    assert heads == {
+        "scorer": "profanity",
+        "fingerprint": scorer.fingerprint(),
+        "attribute": "profanity",
+        "texts": len(read_labelled(tmp_path / "texts.csv", "own")),
+    }
+    assert (card["threshold"], sorted(card["languages"])) == (0.25, ["de", "nl"])
+    assert set(card["disturbances"]) == set(DISTURBANCES)
+    assert main(arguments) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert (card["threshold"], sorted(card["languages"]), card["disturbances"]) == (0.5, ["de"], {})
+    for wrong in (["--form", "none"], ["--threshold", "high"]):
+        with pytest.raises(SystemExit):
+            main([*arguments, *wrong])
+
+
+def test_lines_on_standard_input_that_are_no_json_are_named(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"text": "It rained."}\nIt rained.\n'))
+    assert main(["score", "--scorer", "profanity"]) == 2
+    assert "score: standard input, line 2 is not JSON: give an object with text" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"text": "It rained."}\n{"other": 1}\n'))
+    assert main(["score", "--scorer", "profanity"]) == 2
+    assert "standard input, line 2, text: is missing or no string" in capsys.readouterr().err
+
+
+def test_where_a_scorer_is_found_is_said_by_the_environment(monkeypatch):
+    names = {"PLUMBLINE_SCORERS": "/scorers", "HF_ENDPOINT": "http://hub.example", "HF_TOKEN": "token"}
+    for name in (*names, "CHAT_LIMIT_NAME", "GUARD_SERVERS"):
+        monkeypatch.delenv(name, raising=False)
+    bare = surroundings_here("lexicon:own")
+    assert (str(bare.folder), bare.hub_endpoint) == ("var/scorers/lexicon/own", "https://huggingface.co")
+    assert (bare.hub_token, bare.chat_limit_name, bare.replies) == (None, "max_completion_tokens", None)
+    for name, value in {**names, "CHAT_LIMIT_NAME": "max_tokens"}.items():
+        monkeypatch.setenv(name, value)
+    replies = object()
+    here = surroundings_here("lexicon:own", replies)
+    assert (str(here.folder), here.hub_endpoint) == ("/scorers/lexicon/own", "http://hub.example")
+    assert (here.hub_token, here.chat_limit_name, here.replies) == ("token", "max_tokens", replies)
+    member = here.of_member("profanity")
+    assert (str(member.folder), member.replies) == ("/scorers/profanity", replies)
+
+
+def test_a_scorer_without_a_harm_is_asked_for_an_attribute(monkeypatch):
+    scorer = SimpleNamespace(
+        attribute_names=("joy", "calm"), attributes=(Attribute("joy", "good"), Attribute("calm", "neutral"))
+    )
+    with pytest.raises(Refused, match="attribute: the scorer declares no harm; choose one of joy, calm") as refused:
+        choose_attribute(scorer, None)
+    assert refused.value.field == "attribute"
+    assert choose_attribute(scorer, "calm") == (1, scorer.attributes[1])
+    scorer.attributes = (Attribute("joy", "good"), Attribute("calm", "harm"))
+    assert choose_attribute(scorer, None) == (1, scorer.attributes[1])
+
+
+def test_another_fingerprint_than_the_wanted_one_is_a_refusal_of_that_field():
+    require_fingerprint("profanity", "a", "a", None)
+    require_fingerprint("profanity", "a", None, None)
+    with pytest.raises(Refused, match="fingerprint = b: profanity has a here, so its scores do not compare") as refused:
+        require_fingerprint("profanity", "a", "b", None)
+    assert refused.value.field == "fingerprint"
+
+
+def test_a_score_of_a_text_that_was_cut_says_so():
+    scores = Scores(
+        np.array([[0.5], [0.25], [np.nan]], dtype=np.float32), (None, None, "empty"), np.array([True, False, False])
+    )
+    scorer = SimpleNamespace(attribute_names=("joy",))
+    assert list(describe_scores(scorer, scores)) == [
+        {"scores": {"joy": 0.5}, "truncated": True},
+        {"scores": {"joy": 0.25}},
+        {"reason": "empty"},
+    ]

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from scoring.__main__ import main
+from scoring.metrics.sentence_pairs import measure_pairs
+from scoring.score_files import read_pair_scores
 
 TRIPLES = [("gardener", "profession"), ("gardener", "profession"), ("Aland", "race")]
 ASSOCIATIONS = ("stereotype", "anti-stereotype", "unrelated")
@@ -100,6 +102,9 @@ def test_a_score_that_is_nan_or_absent_leaves_its_triple_out_with_its_count(tmp_
         ({1: {"id": "1-stereotype", "score": 1}}, "record 2, id: is that of a record before"),
         ({2: {"id": "1-unrelated", "score": "high"}}, "record 3, score: is no number"),
         ({2: {"id": "1-unrelated", "score": math.inf}}, "record 3, score: is no finite number"),
+        ({2: {"id": "1-unrelated", "score": True}}, "record 3, score: is no finite number"),
+        ({2: {"id": "1-unrelated", "score": []}}, "record 3, score: is no number"),
+        ({0: "1-stereotype"}, "intrasentence, record 1, id: is missing"),
     ],
 )
 def test_a_bad_prediction_is_named(changes, message, tmp_path, sentences, capsys):
@@ -127,6 +132,13 @@ def test_the_table_of_crows_pairs_by_hand(tmp_path, capsys):
     numbers = {name: one["stereotype_share"] for name, one in json.loads(out).items()}
     assert {name: one["value"] for name, one in numbers.items()} == {"age": 0.5, "race": 1, "all": 2 / 3}
     assert (numbers["race"]["n"], numbers["race"]["missing"]) == (1, 1)
+    expected = {}
+    for one in measure_pairs(*read_pair_scores(path)):
+        tested = {} if one.p_value is None else {"p": one.p_value, "p_adjusted": one.p_adjusted}
+        interval = [one.ci_low, one.ci_high]
+        expected[one.slice] = {"value": one.value, "interval": interval, "n": one.n, "missing": one.missing, **tested}
+    assert numbers == expected
+    assert out == json.dumps(json.loads(out), indent=2) + "\n"
     path.write_text("sent_more_score,bias_type\n1,age\n")
     assert "lacks the column sent_less_score" in run(capsys, "stereotype", path)[2]
 
@@ -151,6 +163,9 @@ def test_published_odds_give_the_published_effects(tmp_path, capsys):
         ({"other": 1}, "has no list results"),
         ({"results": [{"odds_base": 0, "odds_alt": 1}]}, "record 1, odds_base: is 0; odds are above 0"),
         ({"results": [7]}, "record 1: is no object"),
+        ([{"odds_base": 1, "odds_alt": 1}, {"odds_base": 1, "odds_alt": "x"}], "record 2, odds_alt: is no number"),
+        ([{"odds_base": 1, "odds_alt": 1, "slice": 7}], "record 1, slice: is no string; give a name, or leave it out"),
+        (7, "has no list results"),
     ],
 )
 def test_odds_that_are_none_are_refused(content, message, tmp_path, capsys):
@@ -167,3 +182,51 @@ def test_slices_of_odds_are_measured_apart(tmp_path, capsys):
     numbers = json.loads(run(capsys, "effect", path)[1])
     assert numbers["dev"]["total_effect"]["value"] == 1.5
     assert numbers["test"]["total_effect"]["value"] == 0
+
+
+HEADER = b"sent_more_score,sent_less_score,bias_type\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (HEADER, "holds 0 pairs; give one or more"),
+        (
+            HEADER + b"-1,-2,age\n-1,x,age\n",
+            "record 2, sent_less_score: is no number; give one, or null where there is none",
+        ),
+        (HEADER + b"x,-2,age\n", "record 1, sent_more_score: is no number"),
+        (HEADER + b'-1,-2,"age', "is no CSV file in UTF-8 (unexpected end of data): save it as such"),
+        (b"caf\xe9", "is no CSV file in UTF-8"),
+        (b"", "lacks the column sent_more_score: give sent_more_score, sent_less_score, bias_type"),
+    ],
+)
+def test_a_table_of_pairs_that_is_none_is_refused_in_words(content, message, tmp_path, capsys):
+    path = tmp_path / "pairs.csv"
+    path.write_bytes(content)
+    code, out, err = run(capsys, "stereotype", path)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_files_may_begin_with_a_mark_of_byte_order_and_end_lines_as_programs_do(tmp_path, sentences, capsys):
+    rows = [HEADER.strip(), b"-3,-4,age", b"-1,-9,race"]
+    for number, end in enumerate((b"\n", b"\r\n", b"\r")):
+        (tmp_path / f"{number}.csv").write_bytes(b"\xef\xbb\xbf" + end.join(rows))
+        code, out, _ = run(capsys, "stereotype", tmp_path / f"{number}.csv")
+        assert code == 0
+        assert json.loads(out)["race"]["stereotype_share"]["n"] == 1
+    path = predictions(tmp_path)
+    expected = run(capsys, "stereotype", path, "--set", sentences)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert run(capsys, "stereotype", path, "--set", sentences) == expected
+    path.write_text("{")
+    assert "is not JSON in UTF-8" in run(capsys, "stereotype", path, "--set", sentences)[2]
+
+
+def test_a_task_that_was_not_predicted_is_left_out(tmp_path, sentences, capsys):
+    more = json.loads(sentences.read_text().splitlines()[0]) | {"type": "intersentence"}
+    sentences.write_text(f"{sentences.read_text()}\n{json.dumps(more)}")
+    code, out, err = run(capsys, "stereotype", predictions(tmp_path), "--set", sentences)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["all"]["icat"]["n"] == 3
