@@ -1,6 +1,7 @@
 """Prompts as chats: rendered by the model's own template, within bounds, and continued by the engine."""
 
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -152,3 +153,26 @@ def test_after_a_time_limit_the_process_listens_to_the_alarm_as_before():
         assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     finally:
         signal.signal(signal.SIGALRM, earlier)
+
+
+def test_a_model_without_a_template_is_not_spoken_to(tmp_path):
+    model = loaded(tmp_path, TEMPLATE)
+    model.tokenizer.chat_template = None
+    with pytest.raises(ModelRefused, match="has no chat template: enter the model as raw text, or use a revision that"):
+        chat.find_format(model, CHAT_PROTOCOLS["rtp-chat"])
+
+
+def test_a_prompt_of_a_token_without_an_embedding_keeps_its_place(tmp_path):
+    model = loaded(tmp_path, TEMPLATE)
+    model = replace(model, architecture=replace(model.architecture, vocabulary=3))
+    (encoding,) = chat.encode_chats(model, [Prompt("a", "The river")], ChatSettings(k=1, max_new_tokens=2))
+    assert (encoding.ids, encoding.error) == ([], "the prompt has a token that the model has no embedding for")
+
+
+def test_a_template_that_takes_too_long_is_stopped():
+    words = r"the chat template takes longer than 0\.02 s: correct it in tokenizer_config"
+    with pytest.raises(ModelRefused, match=words), chat.time_limit(0.02):
+        signal.pause()
+    with chat.time_limit(20):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

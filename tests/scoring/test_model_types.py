@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 
+from scoring.language_models import model_types
 from scoring.language_models.model_types import read_model_types
 from tests.scoring.model_types import judge, list_types
 
@@ -29,3 +30,16 @@ def test_a_type_agrees_with_one_token_at_a_time_or_is_refused_as_the_table_says(
     verdict, tabled = judge(model_type), VERDICTS[model_type]
     assert verdict._replace(reason="") == tabled._replace(reason="")
     assert without_figures(verdict.reason) == without_figures(tabled.reason)
+
+
+def test_the_table_of_types_is_written_as_it_was_read(tmp_path, monkeypatch):
+    verdicts, whole = read_model_types(), model_types.TABLE.read_bytes()
+    monkeypatch.setattr(model_types, "TABLE", tmp_path / "types.csv")
+    model_types.write_model_types(verdicts)
+    assert (tmp_path / "types.csv").read_bytes() == whole
+    odd = [
+        model_types.TypeVerdict("causal", "a", "A", False, "é, “b”\nc"),
+        model_types.TypeVerdict("masked", "b", "B", True, ""),
+    ]
+    model_types.write_model_types(odd)
+    assert read_model_types() == odd

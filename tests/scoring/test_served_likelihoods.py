@@ -14,8 +14,9 @@ from scoring.likelihood import (
     likelihoods_table,
     token_log_likelihoods,
 )
-from scoring.likelihood.served_tokens import joins_to, trimmed_offsets
-from scoring.likelihood.server import LikelihoodWay, Way, find_way, server_likelihoods
+from scoring.likelihood.served_tokens import PromptTokens, joins_to, trimmed_offsets
+from scoring.likelihood.server import LikelihoodWay, Way, _likelihood, find_way, server_likelihoods
+from scoring.likelihood.text_likelihood import TextLikelihood
 from scoring.likelihood.verification import (
     TOLERANCES,
     LikelihoodsDiffer,
@@ -280,3 +281,103 @@ def test_tokens_join_to_the_whole_text_or_not_at_all(pieces, text, joined):
 def test_offsets_leave_out_spaces_as_those_of_tokenizers_do():
     assert trimmed_offsets(["The", " old", " mill"], "The old mill") == [(0, 3), (4, 7), (8, 12)]
     assert trimmed_offsets(["\ufffd"], "é") is None
+
+
+def rows(*texts: list[float] | Unscorable) -> pa.Table:
+    likelihoods = [
+        TextLikelihood(np.array([], np.float32), text, 0)
+        if isinstance(text, Unscorable)
+        else TextLikelihood(np.array(text, np.float32), None, 1)
+        for text in texts
+    ]
+    return likelihoods_table(["a", "b", "c"][: len(texts)], likelihoods)
+
+
+def test_the_difference_of_two_answers_is_the_mean_over_the_tokens_of_the_sentence_that_differs_most():
+    agreement = compare_likelihoods(rows([-1, -2], [-1, -4, -1], [-3]), rows([-1.5, -2], [-2, -2, -1], [-3]))
+    assert agreement.as_json() == {
+        "largest": 1.0,
+        "mean": pytest.approx((0.25 + 1.0) / 3),
+        "where": "b",
+        "sentences": 3,
+    }
+    require_agreement(agreement, 1.0, "they differ")
+    said = (
+        r"^they differ by 1\.0000 nats a token at most \(sentence b\), 0\.4167 on average: more than the 0\.9 that is"
+    )
+    with pytest.raises(LikelihoodsDiffer, match=said):
+        require_agreement(agreement, 0.9, "they differ")
+    with pytest.raises(LikelihoodsDiffer, match="nan"):
+        require_agreement(compare_likelihoods(rows([np.nan]), rows([-1])), 1.0, "they differ")
+
+
+@pytest.mark.parametrize(
+    ("answers", "reference", "words"),
+    [
+        (rows([-1], Unscorable.LONE), rows([-1], [-1]), "control sentence b has no likelihood: a single token"),
+        (rows([-1], [-1]), rows([-1], Unscorable.EMPTY), "control sentence b has no likelihood: no tokens"),
+        (
+            rows([-1, -2]),
+            rows([-1]),
+            "control sentence a has 2 scored tokens by the server and 1 by the weights: it is another tokenizer, or a",
+        ),
+    ],
+    ids=["answer", "reference", "tokens"],
+)
+def test_sentences_that_do_not_compare_are_named(answers, reference, words):
+    with pytest.raises(LikelihoodsDiffer, match=words):
+        compare_likelihoods(answers, reference)
+
+
+TEXT = "The river runs"
+PIECES = ["The", " river", " runs"]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "values", "passage", "leads", "expected"),
+    [
+        (PIECES, [np.nan, -1, -2], Passage(TEXT), False, [-1, -2]),
+        (PIECES, [-3, -1, -2], Passage(TEXT), True, [-3, -1, -2]),
+        (PIECES, [np.nan, -1, -2], Passage(TEXT, 4), False, [-1, -2]),
+        (PIECES, [np.nan, -1, -2], Passage(TEXT, 4, 9), False, [-1]),
+        (PIECES, [-3, -1, -2], Passage(TEXT, 0, 3), True, [-3]),
+        (PIECES, [np.nan, -1, -2], Passage(TEXT, 0, 5), False, [-1]),
+        (PIECES, [np.nan, -1, -2], Passage(TEXT, 0, 3), False, Unscorable.LONE),
+        (PIECES, [np.nan, -1, -2], Passage(TEXT, 3, 4), False, Unscorable.EMPTY),
+        (["The", " riv\ufffd", " runs"], [np.nan, -1, -2], Passage(TEXT, 4), False, Unscorable.MISREAD),
+        (["The"], [np.nan], Passage("The"), False, Unscorable.LONE),
+        (["The"], [-3], Passage("The"), True, [-3]),
+        ([], [], Passage(""), False, Unscorable.EMPTY),
+        ([], [], Passage(""), True, Unscorable.EMPTY),
+        (PIECES, [np.nan, -np.inf, -2], Passage(TEXT), False, Unscorable.NOT_FINITE),
+        (PIECES, [np.nan, -np.inf, -2], Passage(TEXT, 10), False, [-2]),
+    ],
+)
+def test_the_tokens_of_a_passage_that_something_precedes_are_those_that_count(pieces, values, passage, leads, expected):
+    likelihood = _likelihood(PromptTokens(pieces, values, None), passage, leads)
+    if isinstance(expected, Unscorable):
+        assert (likelihood.tokens.tolist(), likelihood.unscorable) == ([], expected)
+        assert likelihood.windows == (1 if expected is Unscorable.NOT_FINITE else 0)
+    else:
+        assert (likelihood.tokens.tolist(), likelihood.unscorable, likelihood.windows) == (expected, None, 1)
+        assert likelihood.tokens.dtype == np.float32
+
+
+def test_a_way_is_kept_and_read_again_and_fits_the_definition_it_can_give():
+    way = LikelihoodWay(Way.ECHO, leads=False, can_lead=True)
+    assert way.as_json() == {"way": "echo", "leads": False, "can_lead": True}
+    assert LikelihoodWay.from_json(way.as_json()) == way
+    assert LikelihoodWay.from_json({"way": "prompt_logprobs", "leads": True}) == LikelihoodWay(
+        Way.PROMPT_LOGPROBS, leads=True, can_lead=False
+    )
+    fits = {
+        (leads, can_lead): [LikelihoodWay(Way.ECHO, leads, can_lead).fits(bos) for bos in ("none", "prepend")]
+        for leads in (False, True)
+        for can_lead in (False, True)
+    }
+    assert fits == {
+        (False, False): [True, False],
+        (False, True): [True, True],
+        (True, False): [False, True],
+        (True, True): [False, True],
+    }
