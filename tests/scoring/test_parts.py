@@ -1,5 +1,8 @@
 """Where memory runs out, batches are computed in parts: nothing is lost, nothing done twice, and no byte changes."""
 
+import resource
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +15,7 @@ from scoring.generation import continuations
 from scoring.generation.sampling import sample
 from scoring.likelihood import LikelihoodSettings, causal, masked, permutation, token_log_likelihoods
 from scoring.likelihood.head import body
-from scoring.parts import LEAST, Parts, free_memory, parts_for
+from scoring.parts import LEAST, Parts, free_memory, is_out_of_memory, parts_for
 from tests.scoring.families import tiny
 from tests.scoring.test_generation import PROMPTS, SETTINGS, limited
 
@@ -153,3 +156,52 @@ def test_a_sentence_has_the_same_likelihood_in_whatever_part_it_is(monkeypatch):
         values.append([one.tokens for one in token_log_likelihoods(model, TEXTS, LikelihoodSettings())])
     for other in values[1:]:
         assert all(np.array_equal(a, b) for a, b in zip(values[0], other, strict=True))
+
+
+def test_free_memory_is_what_the_machine_has_available_within_the_limit_of_the_process(monkeypatch):
+    available = next(
+        int(line.split()[1]) * 1024
+        for line in Path("/proc/meminfo").read_text().splitlines()
+        if line.startswith("MemAvailable:")
+    )
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+    def limited_to(most: int) -> int | None:
+        monkeypatch.setattr(resource, "getrlimit", lambda _kind: (most, resource.RLIM_INFINITY))
+        return free_memory(CPU)
+
+    assert limited_to(resource.RLIM_INFINITY) == pytest.approx(available, rel=0.3)
+    assert limited_to(used + 10**8) == pytest.approx(10**8, rel=0.5)
+    assert limited_to(used // 2) == 0
+
+
+def test_a_graphics_card_says_itself_how_much_is_free_and_gives_back_what_it_kept(monkeypatch):
+    cleared: list[int] = []
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (7, 9))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: cleared.append(1))
+    assert free_memory(torch.device("cuda")) == 7
+
+    def work(rows: list[int]) -> int:
+        if len(rows) > 4:
+            raise RAN_OUT
+        return len(rows)
+
+    for device, times in ((CPU, 0), (torch.device("cuda"), 1)):
+        cleared.clear()
+        assert [count for _, count in Parts(device).compute(list(range(8)), 9, work)] == [4, 4]
+        assert len(cleared) == times
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.OutOfMemoryError("no"), True),
+        (MemoryError(), True),
+        (RuntimeError("CUDA Out of Memory"), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+    ],
+    ids=str,
+)
+def test_a_lack_of_memory_is_known_by_its_kind_or_its_words(error, expected):
+    assert is_out_of_memory(error) is expected

@@ -133,3 +133,22 @@ def test_a_processor_that_is_held_to_instructions_without_bfloat16_is_measured_a
         [sys.executable, "-c", EMULATED], env=variables, check=True, capture_output=True, text=True
     ).stdout
     assert 0 < float(answer.split()[0]) < 0.8
+
+
+def test_a_processor_is_measured_by_one_thread_and_a_graphics_card_by_the_clock_on_the_wall(monkeypatch):
+    counts: list[int] = []
+    threads = torch.get_num_threads()
+    monkeypatch.setattr(torch, "set_num_threads", counts.append)
+    monkeypatch.setattr(product_rates, "_time_products", lambda device, clock: {device: clock})
+    assert product_rates._measure("cuda") == {"cuda": product_rates.time.perf_counter}
+    assert counts == []
+    assert product_rates._measure("cpu") == {"cpu": product_rates.time.thread_time}
+    assert counts == [1, threads]
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 core"), (2, "2 cores"), (None, "1 core")])
+def test_a_processor_is_named_with_its_cores(count, words, monkeypatch):
+    monkeypatch.setattr(product_rates.os, "cpu_count", lambda: count)
+    name, _, cores = product_rates.name_processor("cpu").rpartition(", ")
+    assert (bool(name), cores) == (True, words)
+    assert ":" not in name
