@@ -95,6 +95,23 @@ def test_what_is_no_answer_leaves_its_reason(stage, choice, error):
     assert (answer.continuation.text, answer.continuation.error) == (None, error)
 
 
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ([], "the server's answer is no object"),
+        ({"choices": []}, "the server's answer holds no messages"),
+        ({"choices": 7}, "the server's answer holds no messages"),
+        ({"choices": ["text"]}, "the server's answer holds no messages"),
+        ({}, "the server's answer holds no messages"),
+    ],
+    ids=str,
+)
+def test_what_holds_no_answers_leaves_its_reason(stage, content, error):
+    stage.respond = lambda _request: as_json(content)
+    ((answer,),) = server_answers(service(stage), PROMPTS[:1], ChatSettings(k=1, max_new_tokens=8))
+    assert (answer.continuation.text, answer.continuation.error) == (None, error)
+
+
 @pytest.mark.parametrize("name", ["small/one", "small-2026-11-01"])
 def test_the_name_and_the_snapshot_may_answer(stage, name):
     stage.respond = lambda request: chat_completion(request | {"model": name})

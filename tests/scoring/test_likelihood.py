@@ -6,6 +6,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count, islice, pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 from tokenizers.models import Unigram
 
 from scoring.language_models import LoadedModel
-from scoring.likelihood import LikelihoodSettings, NotApplicable, SpecialTokens, Unscorable, engine
+from scoring.likelihood import LikelihoodSettings, NotApplicable, Passage, SpecialTokens, Unscorable, engine
 from scoring.likelihood import token_log_likelihoods as stream
 from scoring.likelihood.batches import equal_length_batches, token_budget_batches, windows
+from scoring.likelihood.tokens import encode
 from tests.scoring import reference
 from tests.scoring.families import FAMILIES, tiny
 
@@ -408,3 +410,38 @@ def test_no_other_cut_of_the_sorted_lengths_costs_less(lengths, budget, call_cos
 
     sizes = [len(batch) for batch in token_budget_batches(lengths, budget, call_cost)]
     assert cost(sizes) == min(cost(others) for others in compositions(len(lengths)))
+
+
+def test_windows_lie_apart_by_one_token_to_their_own_size():
+    for stride in (0, -1, 5):
+        with pytest.raises(ValueError, match=rf"stride must lie in 1\.\.4 \(the window\), not {stride}"):
+            windows(9, 4, stride)
+    assert [(window.start, window.stop, window.scored) for window in windows(9, 4, 4)] == [
+        (0, 4, 0),
+        (4, 8, 4),
+        (8, 9, 8),
+    ]
+    assert [(window.start, window.stop, window.scored) for window in windows(5, 4, 1)] == [(0, 4, 0), (1, 5, 4)]
+
+
+def test_a_masked_model_needs_a_mask_that_it_has_an_embedding_for():
+    model = tiny("BERT")
+    without = dataclasses.replace(model, tokenizer=SimpleNamespace(mask_token_id=None))
+    with pytest.raises(NotApplicable, match="mask_token = 'tokenizer': the tokenizer has no mask token"):
+        engine.choose_engine(without, LikelihoodSettings())
+    embeddings = model.architecture.vocabulary
+    engine.choose_engine(without, LikelihoodSettings(mask_token=f"id:{embeddings - 1}"))
+    with pytest.raises(
+        NotApplicable, match=f"mask_token = 'id:{embeddings}': the model has {embeddings} embeddings only"
+    ):
+        engine.choose_engine(without, LikelihoodSettings(mask_token=f"id:{embeddings}"))
+
+
+def test_a_tokenizer_that_says_nothing_of_words_and_places_is_no_use_where_they_are_needed():
+    model = dataclasses.replace(tiny("BERT"), tokenizer=SimpleNamespace(is_fast=False))
+    with pytest.raises(
+        NotApplicable, match="variant = 'word_l2r': the tokenizer does not say which tokens form a word"
+    ):
+        encode(model, ["a"], LikelihoodSettings(variant="word_l2r"))
+    with pytest.raises(NotApplicable, match="the tokenizer does not say where in a text a token stands"):
+        encode(model, ["a", Passage("ab", 1)], LikelihoodSettings())
