@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,25 @@ def test_a_measure_that_is_defined_anew_is_left_out_with_a_note_and_the_rest_rec
     assert report.results == sum(len(entry["results"]) - 1 for entry in content["entries"])
 
 
+def test_a_formula_that_does_not_take_older_outputs_is_a_note_with_its_reason(folder, content, monkeypatch):
+    def refuse(_collection: Collected) -> list[Measurement]:
+        raise ValueError("toxicity: undeclared")
+
+    monkeypatch.setitem(FORMULAS, "toxicity", replace(FORMULA, measure=refuse))
+    content["formula"]["version"] = FORMULA.version - 1
+    report = checked(folder, content)
+    measures = ", ".join(sorted({result["measure"] for result in content["entries"][0]["results"]}))
+    assert (report.problems, report.results, report.entries) == ([], 0, 2)
+    assert report.notes == [
+        f"not recomputed: {measures}, as numbers of an older formula: they are of version {FORMULA.version - 1} of the "
+        f"formula toxicity, this code has {FORMULA.version} (toxicity: undeclared); Plumbline 9.9.9 recomputes them"
+    ]
+    content["formula"]["version"] = FORMULA.version
+    assert [problem.partition(": ")[2] for problem in checked(folder, content).problems] == [
+        "cannot be recomputed: toxicity: undeclared"
+    ] * 2
+
+
 @pytest.mark.parametrize(
     ("formula", "own"),
     [
@@ -447,7 +467,7 @@ def test_replicates_are_the_same_to_a_few_roundings_and_where_both_are_none():
     measured = [one(replicates=np.array([0.1, np.nan, 1000.0])), Measurement("rest", "s", 1.0, 1, 0)]
     assert list(reproduction.replicate_differences(replicates(0.1, np.nan, 1000.0005), measured)) == []
     said = ["replicates of m of s: differ from what the bootstrap gives"]
-    for values in ((0.1, np.nan, 1000.01), (0.10001, np.nan, 1000.0), (0.1, 0.0, 1000.0), (0.1, np.nan)):
+    for values in ((0.1, np.nan, 1000.005), (0.10001, np.nan, 1000.0), (0.1, 0.0, 1000.0), (0.1, np.nan)):
         assert list(reproduction.replicate_differences(replicates(*values), measured)) == said
     assert list(reproduction.replicate_differences(None, measured)) == [
         "replicates: stored of 0 numbers, the artefacts give those of 1"
