@@ -30,9 +30,10 @@ def read_fingerprints(board: str, scorer: str, client: httpx.Client | None = Non
                 for slug in slugs
                 for version in _read_items(session, f"{api}/{slug}/versions?status=current&provenance=measured")
             ]
-            return {f"{version['metric']}@{version['version']}": version["scorer_fingerprint"] for version in versions}
+            fingerprints = {f"{one['metric']}@{one['version']}": one["scorer_fingerprint"] for one in versions}
         except (LookupError, TypeError) as error:
             raise NoBoard.of_value("board", api, f"no board answers there ({error!r})") from error
+    return fingerprints
 
 
 def _read_items(session: httpx.Client, address: str) -> Iterator[dict[str, Any]]:
