@@ -58,7 +58,7 @@ fast: $(VENV)/.dev ## the tests to run while you work: on SQLite, without browse
 
 approve: $(VENV)/.dev ## keep what pages, exports, commands and settings say now, in tests/approved: look at git diff then
 	PLUMBLINE_APPROVE=1 $(TESTS) -k approved $(addprefix tests/leaderboard/test_,approved.py completeness_settings.py \
-		chart_drawings.py corrected.py failures.py scorer_ranks.py succession.py)
+		card_drawings.py chart_drawings.py corrected.py failures.py scorer_ranks.py succession.py)
 
 # Layer by layer, the quickest first; at the end the seconds that they took, which the machine and what else it does decide.
 test: $(VENV)/.dev browser ## every test, on SQLite, on real PostgreSQL and Valkey, in a real browser

@@ -41,9 +41,7 @@ def draw_card(card: OnePageCard, address: str, citation: str) -> bytes:
         invariant=1,
     )
     padding = 2 * 6  # of the frame
-    document.build(
-        [KeepInFrame(WIDTH - padding, HEIGHT - padding, arrange_card(card, address, citation), mode="shrink")]
-    )
+    document.build([KeepInFrame(WIDTH - padding, HEIGHT - padding, arrange_card(card, address, citation))])
     return content.getvalue()
 
 
@@ -52,13 +50,13 @@ def arrange_card(card: OnePageCard, address: str, citation: str) -> list[Flowabl
     parts: list[Flowable] = [
         write("Plumbline: representational harm and toxicity in language models", 8, QUIET),
         write(card.name, 17, strong=True),
-        Spacer(1, 4),
+        leave_room(4),
     ]
     if card.caution:
-        parts += [write(card.caution, 9, strong=True), Spacer(1, 4)]
-    parts += [draw_facts(card.facts), Spacer(1, 8)]
+        parts += [write(card.caution, 9, strong=True), leave_room(4)]
+    parts += [draw_facts(card.facts), leave_room(8)]
     if card.lines:
-        parts += [draw_lines(card.lines), Spacer(1, 8)]
+        parts += [draw_lines(card.lines), leave_room(8)]
     else:
         parts.append(write("No numbers yet.", 9))
     if card.more:
@@ -72,20 +70,24 @@ def arrange_card(card: OnePageCard, address: str, citation: str) -> list[Flowabl
     )
     return [
         *parts,
-        Spacer(1, 8),
+        leave_room(8),
         write(notes, 7, QUIET),
-        Spacer(1, 4),
+        leave_room(4),
         Paragraph(f"Everything about this model: {link}", style(8, INK)),
         write(f"Cite as: {citation}", 8),
     ]
 
 
+def leave_room(height: int) -> Spacer:
+    """Nothing, so high."""
+    return Spacer(0, height)
+
+
 def style(size: int, colour: Any, strong: bool = False) -> ParagraphStyle:
     """The style of a paragraph."""
     return ParagraphStyle(
-        f"{size}{strong}", fontName=BOLD if strong else REGULAR, fontSize=size, leading=size * 1.3, textColor=colour,
-        splitLongWords=True,
-    )  # fmt: skip
+        f"{size}{strong}", fontName=BOLD if strong else REGULAR, fontSize=size, leading=size * 1.3, textColor=colour
+    )
 
 
 def write(text: str, size: int, colour: Any = INK, strong: bool = False) -> Paragraph:
@@ -123,7 +125,7 @@ def draw_lines(lines: list[CardLine]) -> Table:
         ("LEFTPADDING", (0, 0), (-1, -1), 0),
         *narrow(),
     ]
-    return Table(rows, [(WIDTH - FRAME) * share for share in SHARES], repeatRows=1, style=TableStyle(looks))
+    return Table(rows, [(WIDTH - FRAME) * share for share in SHARES], style=TableStyle(looks))
 
 
 def narrow() -> list[tuple[Any, ...]]:
@@ -169,7 +171,7 @@ def draw_line(sketch: Drawing, line: ChartLine, y: float, ends: tuple[float, flo
         sketch.add(Rect(x, y - 1.5, place(line.high) - x, 3, fillColor=ACCENT, strokeColor=None, fillOpacity=0.5))
     if line.indifferent is not None:
         x = place(line.indifferent)
-        sketch.add(Line(x, y - 5, x, y + 5, strokeColor=QUIET, strokeWidth=1, strokeDashArray=[1.5, 1.5]))
+        sketch.add(Line(x, y - 5, x, y + 5, strokeColor=QUIET, strokeDashArray=[1.5, 1.5]))
     x = place(line.value)
     sketch.add(Line(x, y - 4, x, y + 4, strokeColor=INK, strokeWidth=1.5))
     sketch.add(String(end + NUMBER, y - 3, line.text, fontName=REGULAR, fontSize=8, fillColor=INK, textAnchor="end"))
