@@ -77,7 +77,7 @@ def get(name: str) -> CatalogueEntry:
     entries = _load(_CATALOGUE)
     if name in entries:
         return entries[name]
-    closest = difflib.get_close_matches(name, entries, n=1)
+    closest = difflib.get_close_matches(name, entries)
     hint = f" Did you mean '{closest[0]}'?" if closest else ""
     raise UnknownEvaluationSetError(f"there is no evaluation set '{name}'.{hint} Known: {', '.join(entries)}.")
 

@@ -37,6 +37,7 @@ from scoring.report_card.figures import (
     expected_calibration_error,
     reliability,
     roc_auc,
+    share,
 )
 from scoring.scorer_commands import choose_attribute, describe_scores, require_fingerprint, surroundings_here
 from scoring.scorers import Scores, get_scorer
@@ -129,12 +130,36 @@ def test_a_card_counts_errors_by_group_language_functionality_and_length():
     assert card.languages["de"].roc_auc is None, "only benign texts in German have a score"
     assert {name: rate.value for name, rate in card.passes.items()} == {"slur_h": 0.5, "ident_nh": 0.5}
     assert card.passes_by_group["women"]["ident_nh"].value == 0
-    assert sum(part.n for part in card.lengths.values()) == 5
+    # Of 5, 10, 15, 20 and 30 characters, without the text that has no score.
+    assert {name: part.n for name, part in card.lengths.items()} == {
+        "5 to 10 characters": 2,
+        "15 to 15 characters": 1,
+        "20 to 20 characters": 1,
+        "30 to 30 characters": 1,
+    }
+    assert card.passes_by_group == {"women": {"slur_h": card.passes["slur_h"], "ident_nh": share(np.array([False]))}}
+
+
+def test_probabilities_from_0_to_1_are_judged_and_a_label_needs_more_than_a_half():
+    texts = labelled([True, False, False], {"nobody": np.zeros(3, dtype=bool)})
+    card = make_card(texts, np.array([1.0, 0.0, 0.5]))
+    assert (card.threshold, card.whole.n, card.unscored) == (0.5, 3, 0)
+    assert (card.whole.false_positives.value, card.whole.false_negatives.value) == (0, 0)
+    assert card.whole.roc_auc.value == card.average_precision == 1
+    assert [(one.lower, one.harmful.value) for one in card.reliability] == [(0, 0), (0.5, 0), (0.9, 1)]
+    assert (card.groups, card.languages, card.passes, card.disturbances) == ({}, {}, {}, {})
+    benign = make_card(labelled([False, False]), np.array([0.1, 0.6]))
+    assert (benign.average_precision, benign.whole.roc_auc, benign.whole.false_negatives) == (None, None, None)
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
-    [([0.1], "1 scores of 2"), ([np.nan, np.nan], "no text has a score"), ([0.1, 1.2], "outside 0..1")],
+    [
+        ([0.1], "1 scores of 2"),
+        ([np.nan, np.nan], "no text has a score"),
+        ([0.1, 1.2], "outside 0..1"),
+        ([-0.1, 0.5], "outside"),
+    ],
 )
 def test_scores_that_fit_no_texts_are_refused(values, words):
     with pytest.raises(ValueError, match=words):
@@ -240,6 +265,58 @@ def test_a_folder_of_rtp_lx_has_a_text_of_one_number_in_each_language(tmp_path):
         read_labelled(tmp_path, "hatecheck")
 
 
+@pytest.mark.parametrize("toxicity", [0, 5.5, "3", None, [3, 6], [3, "4"], [], {"mean": 3}])
+def test_a_toxicity_that_no_annotator_can_give_is_refused(tmp_path, toxicity):
+    rows = [{"Prompt": "one", "PromptAnnotations": {"Toxicity": value}} for value in (1, 5, [3, 3], toxicity)]
+    (tmp_path / "RTP_LX_EN.json").write_text("".join(json.dumps(row) + "\n" for row in rows[:3]))
+    assert read_labelled(tmp_path, "rtp-lx").harmful.tolist() == [False, True, True]
+    assert read_labelled(tmp_path, "rtp-lx").ids == ("en-1", "en-2", "en-3")
+    (tmp_path / "RTP_LX_EN.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        UnreadableLabels, match=r"row 4, PromptAnnotations\.Toxicity: is no number from 1 to 5"
+    ) as refusal:
+        read_labelled(tmp_path, "rtp-lx")
+    assert refusal.value.field == "PromptAnnotations.Toxicity"
+
+
+@pytest.mark.parametrize(
+    ("share", "is_right"), [("0", True), ("1", True), ("-0.1", False), ("1.1", False), ("x", False)]
+)
+def test_a_share_of_annotators_lies_from_0_to_1(tmp_path, share, is_right):
+    (tmp_path / "a.csv").write_text(f"text,target,female,male\none,{share},0.5,0.49\n")
+    if is_right:
+        texts = read_labelled(tmp_path / "a.csv", "civil-comments")
+        assert (texts.harmful.tolist(), list(texts.groups)) == ([share == "1"], ["female"])
+        return
+    with pytest.raises(UnreadableLabels, match="row 1, target: is no share; give a number from 0 to 1"):
+        read_labelled(tmp_path / "a.csv", "civil-comments")
+
+
+def test_cases_without_an_id_are_numbered_and_may_be_about_nobody(tmp_path):
+    (tmp_path / "a.csv").write_text("functionality,test_case,label_gold\nslur_h,one,hateful\nslur_h,two,non-hateful\n")
+    texts = read_labelled(tmp_path / "a.csv", "hatecheck")
+    assert (texts.ids, dict(texts.groups), texts.languages.tolist()) == (("1", "2"), {}, ["en", "en"])
+    (tmp_path / "b.csv").write_text("mhc_case_id,test_case,label_gold\nklingon-1,one,hateful\n")
+    assert read_labelled(tmp_path / "b.csv", "hatecheck").languages.tolist() == ["klingon"]
+
+
+def test_texts_of_your_own_may_have_any_word_for_their_label_and_nothing_else(tmp_path):
+    words = ["harmful", "hateful", "toxic", "true", "1", "benign", "non-hateful", "neutral", "non-toxic", "false", "0"]
+    rows = [{"text": f"a\r\n{number}", "label": f" {word.upper()}"} for number, word in enumerate(words)]
+    with (tmp_path / "a.csv").open("w", newline="", encoding="utf-8-sig") as lines:
+        writer = csv.DictWriter(lines, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    (tmp_path / "a.jsonl").write_text("\n" + "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8-sig")
+    for name in ("a.csv", "a.jsonl"):
+        texts = read_labelled(tmp_path / name)
+        assert texts.ids == tuple(str(number) for number in range(1, 12))
+        assert texts.texts == tuple(row["text"] for row in rows)
+        assert texts.harmful.tolist() == [True] * 5 + [False] * 6
+        assert set(texts.languages) == set(texts.functionalities) == set(texts.paraphrase_of) == {""}
+        assert not texts.groups
+
+
 def test_a_paraphrase_names_a_text_of_the_same_file(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("id,text,label,paraphrase_of\na,one,harmful,\nb,two,harmful,a\n")
@@ -277,6 +354,7 @@ def test_every_paraphrase_has_the_label_of_what_it_says_again():
         ("a.csv", "text,label\n", "holds no text"),
         ("a.jsonl", "{\n", "line 1 is not JSON"),
         ("a.jsonl", "[]\n", "line 1 is no object"),
+        ("a.jsonl", '{"text": "one", "label": 1, "groups": 5}\n', "row 1, groups: is no list; give names"),
         ("a.parquet", "no", "is no Parquet"),
         ("a.xlsx", "", "name it .csv, .jsonl, .parquet"),
     ],

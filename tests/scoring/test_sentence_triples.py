@@ -109,6 +109,7 @@ def test_blanks_are_where_a_sentence_differs_from_its_context(texts):
     assert after_context["text"] == "He is from Aland. He is late."  # the stop is the published code's
     assert after_context["left_start"] == after_context["start"]
     assert [row["left_start"] for row in texts.to_pylist()[:9]] == [0] * 9
+    assert texts.to_pylist()[12]["text"] == "Here is the gardener. She is rude.", "a context that ends has no other end"
 
 
 def test_the_published_document_is_read_with_its_ids(tmp_path, triples):

@@ -127,6 +127,9 @@ def test_a_good_catalogue_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "catalogue.toml"
     path.write_text(GOOD)
     assert load_catalogue(path)["one"].files[0].bytes == 3
+    shortest = tmp_path / "shortest.toml"
+    shortest.write_text(GOOD.replace("bytes = 3", "bytes = 1"))
+    assert load_catalogue(shortest)["one"].files[0].bytes == 1
 
 
 @pytest.mark.parametrize(
@@ -144,6 +147,9 @@ def test_a_good_catalogue_file_is_read(tmp_path: Path) -> None:
         ("bytes = 3", "bytes = 0", "bytes is not a positive whole number"),
         ("bytes = 3", "bytes = true", "bytes is not a positive whole number"),
         ('path = "one', 'path = "..', "leaves the data folder"),
+        ("bytes = 3", "bytes = -1", "bytes is not a positive whole number"),
+        ("bytes = 3", 'bytes = "3"', "bytes is not a positive whole number"),
+        ('path = "one', 'path = "one\\\\b', "leaves the data folder"),
         ('path = "one', 'path = "/one', "leaves the data folder"),
         ('sha256 = "ba', 'sha256 = "BA', "sha256 is not 64 hex digits"),
     ],

@@ -115,6 +115,11 @@ def changed(**values: Any) -> str:
         (changed(target=" "), "record 1, target: is no text; give one"),
         (changed(bias_type="A B"), "record 1, bias_type: is no name in small letters, as profession"),
         (changed(sentences=TRIPLE["sentences"][:2]), "record 1, unrelated: is no sentence; give one"),
+        (changed(sentences=["words", {"gold_label": 1}]), "record 1, stereotype: is no sentence; give one"),
+        (changed(sentences="words"), "record 1, stereotype: is no sentence; give one"),
+        (changed(sentences=[row | {"sentence": 1} for row in TRIPLE["sentences"]]), "stereotype: is no sentence"),
+        (changed(target=1), "record 1, target: is no text; give one"),
+        ('{"data": {"intersentence": 1}}', "lacks data with lists intrasentence and intersentence"),
         (
             changed(sentences=[row | {"id": 1} for row in TRIPLE["sentences"]]),
             "record 1, stereotype: has no id; give one",
