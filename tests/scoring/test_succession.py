@@ -1,5 +1,6 @@
 """Succession: what a successor preserves, against scikit-learn, scipy and naive counts, and what always holds."""
 
+from dataclasses import asdict
 from itertools import combinations
 
 import numpy as np
@@ -95,8 +96,24 @@ def test_few_texts_have_no_mapping_and_groups_must_fit(texts):
     assert judge_labels(whole) is Preservation.UNKNOWN
     with pytest.raises(ValueError, match="groups: there are 5 of 600 texts"):
         preserve_attribute(ScoredTexts("a", "b", texts.old, texts.new, texts.groups[:5]))
-    with pytest.raises(ValueError, match="give as many finite ones of both"):
-        fit_mapping(np.array([0.1, np.nan]), np.array([0.2, 0.3]))
+    for new, old in (([0.1, np.nan], [0.2, 0.3]), ([0.1, 0.2], [0.2, np.inf]), ([0.1, 0.2], [0.3]), ([], [])):
+        with pytest.raises(ValueError, match="give as many finite ones of both"):
+            fit_mapping(np.array(new), np.array(old))
+
+
+def test_twenty_texts_in_either_half_have_a_mapping_and_nineteen_have_none():
+    scores = np.linspace(0, 1, 40)
+    for count, has_mapping in ((40, True), (39, False)):
+        row = preserve_attribute(ScoredTexts("a", "b", scores[:count], scores[:count], np.arange(count)))
+        assert (row.mapping is not None, row.error is not None) == (has_mapping, has_mapping)
+        assert (row.equal_threshold is not None) is has_mapping
+
+
+def test_a_mapping_has_a_knot_at_both_ends_of_each_level_stretch_and_nowhere_between():
+    mapping = fit_mapping(np.array([0.1, 0.2, 0.3, 0.6, 0.7, 0.8]), np.array([0.5, 0.5, 0.5, 0.9, 0.9, 0.9]))
+    assert (mapping.x, mapping.y) == ((0.1, 0.3, 0.6, 0.8), (0.5, 0.5, 0.9, 0.9))
+    slope = fit_mapping(np.array([0.1, 0.2, 0.3]), np.array([0.2, 0.4, 0.8]))
+    assert (slope.x, slope.y) == ((0.1, 0.2, 0.3), (0.2, 0.4, 0.8))
 
 
 def test_the_equal_threshold_is_where_the_mapped_score_passes_the_old_one():
@@ -166,6 +183,8 @@ def test_ranks_tau_and_reversed_pairs_are_those_of_a_naive_count():
     assert {(row.ahead, row.behind) for row in rows} == named_pairs
     assert [row.settled for row in rows] == sorted((row.settled for row in rows), reverse=True)
     assert all(row.old_difference > 0 for row in rows)
+    order = [(row.settled, row.old_difference) for row in rows]
+    assert order == sorted(order, reverse=True), "settled ones first, then by the difference of the old scorer"
     assert orders.new_settled_reversals == sum(row.settled and row.by_new for row in rows)
 
 
@@ -176,6 +195,24 @@ def test_higher_values_are_ahead_where_higher_is_better():
     assert (pair.settled, pair.settled_new, pair.settled_mapped) == (True, True, True)
     assert (pair.by_new, pair.by_mapped, pair.impossible) == (True, False, False)
     assert (pair.old_difference, pair.new_difference) == (pytest.approx(-0.8), pytest.approx(0.8))
+    assert pair.mapped_difference == pytest.approx(-0.8)
+
+
+def test_intervals_that_touch_are_not_apart_and_one_entry_without_a_mapping_leaves_none():
+    sides = [ScorerValue(1.0, 0.0, 2.0), ScorerValue(3.0, 2.0, 4.0), ScorerValue(6.0, 5.0, 7.0)]
+    entries = [EntryValues(f"m{number}", side, side, side) for number, side in enumerate(sides)]
+    assert compare_orders(entries, "lower").settled_pairs == 2
+    entries[1] = EntryValues("m1", sides[1], sides[1], None)
+    assert compare_orders(entries, "lower").mapped_ranks is None
+    equal = [EntryValues(name, sides[0], side, None) for name, side in zip("ab", sides, strict=False)]
+    assert compare_orders(equal, "lower").new_reversals == 0
+    assert list(find_reversals(equal, "lower")) == [], "entries that were level have no order to reverse"
+
+
+def test_an_entry_is_the_same_after_it_was_stored():
+    for mapped in (0.3, None):
+        whole = entry("a", 0.1, 0.2, mapped)
+        assert EntryValues.from_json(asdict(whole)) == whole
 
 
 def test_without_a_mapping_or_intervals_nothing_is_reversed_by_it_or_settled():
@@ -233,6 +270,10 @@ def test_verdicts_follow_their_rules(texts):
     assert judge_labels(moved) is Preservation.MAPPED
     all_labelled = preserve_attribute(ScoredTexts("a", "a", texts.old / 2 + 0.5, texts.old, texts.groups))
     assert judge_labels(all_labelled) is Preservation.UNKNOWN
+    none_labelled = preserve_attribute(ScoredTexts("a", "a", texts.old / 2, texts.old, texts.groups))
+    assert judge_labels(none_labelled) is Preservation.UNKNOWN
+    few = preserve_attribute(ScoredTexts("a", "a", texts.old[:30], 1 - texts.old[:30], texts.groups[:30]))
+    assert judge_labels(few) is Preservation.LOST, "without a mapping, which could have kept them"
     orders = [entry("a", 0.1, 0.3, 0.1), entry("b", 0.4, 0.5, 0.4), entry("c", 0.8, 0.9, 0.8)]
     assert judge_ranks(compare_orders(orders, "lower")) is Preservation.PRESERVED
     restored = [entry("a", 0.1, 0.6, 0.1), *orders[1:]]
