@@ -1,6 +1,7 @@
 """A large JSON document, read as a stream: the members of its object, lists among them element by element."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NoReturn
 
@@ -9,7 +10,7 @@ from scoring.contributed.report import Flaw, Problems, shown_member
 
 _DECODER = json.JSONDecoder()
 _NEAR = 16  # characters: what follows may resolve an error so near to the end of what was read
-_OF_NUMBERS = "+-.0123456789Ee"
+_PART_OF_NUMBER = re.compile(r"[-+.0-9Ee]*\Z")
 
 
 def members(file: BinaryIO, is_gzip: bool, problems: Problems) -> Iterator[tuple[str, int | None, Any]]:
@@ -108,7 +109,7 @@ class _Document:
             except (ValueError, RecursionError):  # Python's limits on digits and depth
                 self.stop("nested too deeply, or a number too long", field)
             else:
-                if self._ended or self._text[end:].strip(_OF_NUMBERS):  # a number might go on: 1 is read of 1e
+                if self._ended or not _PART_OF_NUMBER.match(self._text, end):  # a number might go on: 1 is read of 1e
                     self._at = end
                     return value
             self._grow(field)
