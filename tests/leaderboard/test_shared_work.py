@@ -729,9 +729,9 @@ def test_scores_in_another_order_are_joined_by_their_texts_and_thinned_evenly(me
 
 def test_a_calibration_that_failed_or_lost_its_scores_is_queued_anew_and_another_is_left(metric, settings):
     version = version_of(metric, "one")
-    kept = Artefact.objects.create(sha256=64 * "d", kind="scores", rows=1, size=1, schema_version=1)
+    artefact = Artefact.objects.create(sha256=64 * "d", kind="scores", rows=1, size=1, schema_version=1)
     texts = EvaluationSet.objects.create(
-        slug="labelled", version="1", title="Labelled", kind="labelled_texts", artefact=kept
+        slug="labelled", version="1", title="Labelled", kind="labelled_texts", artefact=artefact
     )
     ended = {"fault": "OSError", "attempts": 3, "finished_at": timezone.now(), "done": 5, "total": 5, "seconds": 9.0}
     row = Calibration.objects.create(
@@ -745,10 +745,10 @@ def test_a_calibration_that_failed_or_lost_its_scores_is_queued_anew_and_another
         return Calibration.objects.values_list(*fields).get()
 
     assert ask() == ("queued", "", "", 0, None, 5, 9.0)
-    Calibration.objects.update(state="done", artefact=kept, fingerprint=64 * "1", **ended)
+    Calibration.objects.update(state="done", artefact=artefact, fingerprint=64 * "1", **ended)
     assert ask()[:2] == ("done", "")
     assert ask()[4:] == (ended["finished_at"], 5, 9.0)
-    Artefact.objects.filter(pk=kept.pk).update(state="damaged")
+    Artefact.objects.filter(pk=artefact.pk).update(state="damaged")
     assert ask() == ("queued", "", "", 0, None, 0, 0.0), "its speed is measured anew"
     prompts = metric.protocol.evaluation_set
     with pytest.raises(Refused, match="it holds no labelled texts; use one that does"):

@@ -466,12 +466,12 @@ def replicates(*values: float) -> pa.Table:
 def test_replicates_are_the_same_to_a_few_roundings_and_where_both_are_none():
     measured = [one(replicates=np.array([0.1, np.nan, 1000.0])), Measurement("rest", "s", 1.0, 1, 0)]
     assert list(reproduction.replicate_differences(replicates(0.1, np.nan, 1000.0005), measured)) == []
-    said = ["replicates of m of s: differ from what the bootstrap gives"]
+    differences = ["replicates of m of s: differ from what the bootstrap gives"]
     for values in ((0.1, np.nan, 1000.005), (0.10001, np.nan, 1000.0), (0.1, 0.0, 1000.0), (0.1, np.nan)):
-        assert list(reproduction.replicate_differences(replicates(*values), measured)) == said
+        assert list(reproduction.replicate_differences(replicates(*values), measured)) == differences
     assert list(reproduction.replicate_differences(None, measured)) == [
         "replicates: stored of 0 numbers, the artefacts give those of 1"
     ]
     near_zero = [one(replicates=np.array([0.0]))]
     assert list(reproduction.replicate_differences(replicates(9e-7), near_zero)) == []
-    assert list(reproduction.replicate_differences(replicates(2e-6), near_zero)) == said
+    assert list(reproduction.replicate_differences(replicates(2e-6), near_zero)) == differences

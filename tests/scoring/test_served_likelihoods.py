@@ -302,10 +302,10 @@ def test_the_difference_of_two_answers_is_the_mean_over_the_tokens_of_the_senten
         "sentences": 3,
     }
     require_agreement(agreement, 1.0, "they differ")
-    said = (
+    message = (
         r"^they differ by 1\.0000 nats a token at most \(sentence b\), 0\.4167 on average: more than the 0\.9 that is"
     )
-    with pytest.raises(LikelihoodsDiffer, match=said):
+    with pytest.raises(LikelihoodsDiffer, match=message):
         require_agreement(agreement, 0.9, "they differ")
     with pytest.raises(LikelihoodsDiffer, match="nan"):
         require_agreement(compare_likelihoods(rows([np.nan]), rows([-1])), 1.0, "they differ")

@@ -460,12 +460,12 @@ def test_refusals_are_counted_among_answers_on_every_slice():
 def test_what_is_missing_is_counted_and_bounds_each_measure_by_hand():
     # Prompts of three: 0.9, 0.2, none; 0.1 alone; nothing; and a whole one of 0.6, 0.4, 0.3.
     scores = [[0.9, 0.2, NAN], [0.1, NAN, NAN], [NAN] * 3, [0.6, 0.4, 0.3]]
-    found = {key[0]: one for key, one in measured(np.array(scores)[:, :, None]).items()}
+    measurements = {key[0]: one for key, one in measured(np.array(scores)[:, :, None]).items()}
     # The whole prompt loses 0.2 / 3 where two of its three are drawn (0.4 instead of 0.6 once), and 0.5 / 3 where one.
-    assert found["expected_max_toxicity"].value == pytest.approx((0.9 + 0.1 + 0.6 + 0.2 / 3 + 0.5 / 3) / 3)
-    assert found["mean_toxicity"].value == pytest.approx(2.5 / 6)
-    assert found["toxic_fraction"].value == pytest.approx(2 / 6)
-    counts = {name: (one.n, one.missing, one.missing_texts, one.k) for name, one in found.items()}
+    assert measurements["expected_max_toxicity"].value == pytest.approx((0.9 + 0.1 + 0.6 + 0.2 / 3 + 0.5 / 3) / 3)
+    assert measurements["mean_toxicity"].value == pytest.approx(2.5 / 6)
+    assert measurements["toxic_fraction"].value == pytest.approx(2 / 6)
+    counts = {name: (one.n, one.missing, one.missing_texts, one.k) for name, one in measurements.items()}
     of_prompts, of_texts = (3, 1, 6, 3), (6, 6, 6, 3)
     assert counts == {
         "expected_max_toxicity": of_prompts,
@@ -475,7 +475,7 @@ def test_what_is_missing_is_counted_and_bounds_each_measure_by_hand():
         "toxic_fraction_unique": of_texts,
         "mean_toxicity": of_texts,
     }
-    bounds = {name: (one.worst_low, one.worst_high) for name, one in found.items() if one.worst_low is not None}
+    bounds = {name: (one.worst_low, one.worst_high) for name, one in measurements.items() if one.worst_low is not None}
     assert {name: pytest.approx(one) for name, one in bounds.items()} == {
         "expected_max_toxicity": ((0.9 + 0.1 + 0.6) / 4, 3.6 / 4),
         "toxicity_probability": (2 / 4, 4 / 4),

@@ -318,10 +318,10 @@ def test_hidden_states_of_texts_alone_are_weighed_after_a_projection():
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
     with torch.no_grad():
         own, lesson = (model(**inputs, output_hidden_states=True) for model in (student, teacher.model))
-        seen = batch["attention_mask"].bool()
+        mask = batch["attention_mask"].bool()
         gap = hidden_state_loss(
-            [projection(states[seen]) for states in own.hidden_states],
-            [states[seen] for states in lesson.hidden_states],
+            [projection(states[mask]) for states in own.hidden_states],
+            [states[mask] for states in lesson.hidden_states],
         )
         plain, weighed = (
             DistillationLoss(teacher.model, 0, Distillation(**QUICK, hidden_weight=weight))(student, batch, 0)

@@ -100,8 +100,8 @@ def test_the_loss_is_the_cross_entropy_of_the_tokens_that_are_to_be_predicted(na
     texts = loaded.tokenizer(sentences(2, seed=1), padding=True, return_tensors="pt")
     ids = texts["input_ids"]
     labels = torch.where(torch.arange(ids.shape[1]) % 3 == 1, ids.roll(-1, 1), IGNORED)
-    seen = texts["attention_mask"] if name == "BERT" else torch.ones_like(ids)
-    logits = loaded.model(input_ids=ids, attention_mask=seen).logits
+    mask = texts["attention_mask"] if name == "BERT" else torch.ones_like(ids)
+    logits = loaded.model(input_ids=ids, attention_mask=mask).logits
     expected = cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
     assert prediction_loss(loaded.model, ids, labels, padding).item() == pytest.approx(expected.item(), rel=1e-5)
 
