@@ -14,6 +14,7 @@ from scoring.contributed.report import Flaw, Problems, shown_name
 Format = Literal["jsonl", "csv", "parquet"]
 ENDINGS: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 PACKED = ".gz"
+LONGEST_CELL = 2**17  # characters of a cell of CSV
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _HEADS = (  # how files of other formats begin
     (b"\x1f\x8b", "gzip"),
@@ -148,6 +149,7 @@ def csv_rows(lines: Iterator[tuple[int, str]], columns: tuple[Column, ...], prob
     """A row under a header; empty cells are null."""
     fed = _Fed(lines, problems)
     table = csv.reader(fed, strict=True)
+    csv.field_size_limit(LONGEST_CELL)  # of the process, and the reader of another kind of file may have set its own
     names: list[str] = []
     start = 1
     kinds = {column.name: column.cells for column in columns}
@@ -171,7 +173,7 @@ def csv_rows(lines: Iterator[tuple[int, str]], columns: tuple[Column, ...], prob
             start = fed.last + 1
     except csv.Error as error:
         if "field limit" in str(error):
-            most = f"more than {csv.field_size_limit():,} characters in a cell"
+            most = f"more than {LONGEST_CELL:,} characters in a cell"
             problems.stop(Flaw.TOO_LONG, start, None, most, "send JSON lines, or Parquet")
         if "unexpected end" in str(error):
             problems.stop(Flaw.TRUNCATED, start, None, "a quotation mark left open", stream.SEND_AGAIN)

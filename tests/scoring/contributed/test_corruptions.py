@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.contributed import Flaw, Limits
+from scoring.evaluation_sets.label_files import UnreadableLabels, read_labelled
 from tests.scoring.contributed.files import (
     NAMES,
     comma_separated,
@@ -410,7 +411,11 @@ def test_rows_of_csv_are_as_long_as_the_limit_each_by_itself():
     assert found(report) == [(Flaw.TOO_LONG, 1, None)]
 
 
-def test_a_cell_of_csv_that_is_too_long_for_its_reader_is_reported_with_another_format():
+def test_a_cell_of_csv_that_is_too_long_for_its_reader_is_reported_with_another_format(tmp_path):
+    """Whatever was read before: a file of labelled texts may have longer cells, and the limit is one of the process."""
+    (tmp_path / "texts.csv").write_text(f"id,text\n1,{'x' * 140_000}\n")
+    with pytest.raises(UnreadableLabels):
+        read_labelled(tmp_path / "texts.csv")
     rows = valid_rows()
     rows[0]["text"] = "x" * 140_000
     (problem,) = refusal(comma_separated(rows), "outputs.csv").problems

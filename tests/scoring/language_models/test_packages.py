@@ -178,7 +178,7 @@ def test_weights_with_over_a_tenth_more_numbers_than_the_architecture_needs_are_
         ({"num_attention_heads": -1}, "num_attention_heads = -1"),
         ({"n_layer": 0}, "n_layer = 0, and 1 to 1,000"),
         ({"n_embd": 0}, "n_embd = 0, and 1 to"),
-        ({"n_embd": True}, "n_embd = 1, and"),
+        ({"n_embd": True}, "n_embd = 'True', and"),
         ({"vocab_size": 2**40}, "vocab_size = 1,099,511,627,776"),
         ({"n_positions": 10**12}, "n_positions = 1,000,000,000,000"),
         ({"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon = nan, which is no finite number"),
