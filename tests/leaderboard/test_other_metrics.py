@@ -141,6 +141,19 @@ def test_a_rescoring_from_its_opening_to_its_cancellation_changes_nothing_of_ano
     ]
 
 
+def test_another_scorer_and_its_labels_are_those_of_that_metric_alone(board, other):
+    before = rows_of(other)
+    Metric.objects.filter(pk=board.pk).update(labels={"toxicity": "harm"})
+    rescoring = open_rescoring(board, "another scorer", scorer="profanity")
+    board.refresh_from_db()
+    assert (rescoring.to_version.scorer, rescoring.former_labels) == ("profanity", {"toxicity": "harm"})
+    assert (board.scorer, board.labels) == (NAME, {}), "readers see the scorer of now until the version is published"
+    assert cancel(rescoring)
+    board.refresh_from_db()
+    assert (board.scorer, board.labels) == (NAME, {"toxicity": "harm"})
+    assert rows_of(other) == before
+
+
 @pytest.mark.slow
 def test_a_version_that_takes_over_changes_nothing_of_another_metric(board, other):
     before = rows_of(other)
