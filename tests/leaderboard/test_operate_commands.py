@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 from django.core.management.commands.check import Command as Check
 
 from leaderboard.management.commands import import_lexicon
+from leaderboard.management.commands.work import FIELDS
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import AuditEvent, ControlCheck, LanguageModel, Metric, MetricVersion, Rescoring, Scoring
 from leaderboard.services import workers
@@ -40,6 +41,35 @@ def run(*words: str) -> str:
 def said(*words: str):
     """What the command prints with --json."""
     return json.loads(run(*words, "--json"))
+
+
+def test_a_row_of_work_says_what_it_is_about_and_how_it_stands(rescored):
+    """Programs read these names."""
+    scoring = rescored.to_version.scorings.get(model__slug=CAUSAL)
+    Scoring.objects.filter(pk=scoring.pk).update(texts=40, texts_missing=3, lost_files="scores", reason="the disk was full")
+    evaluation_set = str(scoring.run.protocol.evaluation_set)
+    subjects = {
+        "runs": {
+            "evaluation_set": evaluation_set,
+            "epoch": scoring.run.epoch,
+            "requests_made": scoring.run.requests_made,
+            "tokens_used": scoring.run.tokens_used,
+        },
+        "scorings": {
+            "metric": "safety-starter",
+            "version": rescored.to_version.number,
+            "run": scoring.run_id,
+            "texts": 40,
+            "texts_missing": 3,
+            "lost_files": "scores",
+        },
+    }
+    for kind, work in (("runs", scoring.run), ("scorings", Scoring.objects.get(pk=scoring.pk))):
+        (row,) = [row for row in said("work", kind)[kind] if row["id"] == work.pk]
+        states = {name: row.pop(name) for name in FIELDS}
+        assert row == {"id": work.pk, "model": CAUSAL} | subjects[kind]
+        names = ("state", "reason", "fault", "attempts", "waits_for", "worker", "done", "total")
+        assert {name: states[name] for name in names} == {name: getattr(work, name) for name in names}
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from leaderboard.models import (
     MetricVersion,
     Protocol,
     Rescoring,
+    Result,
     Run,
     Scoring,
     Work,
@@ -524,6 +525,26 @@ def test_a_check_is_asked_for_once_and_what_people_ask_is_on_record(check):
     upgrade = checks.request_check(check.metric, "upgrade")
     assert (upgrade.trigger, upgrade.environment) == ("upgrade", instrument_environment())
     assert AuditEvent.objects.filter(verb="request control check").count() == 1
+
+
+def test_a_measure_may_change_by_a_quarter_of_the_standard_error_of_its_entries(metric):
+    """Of the measures that rank, on the first slice, in this version, of what was scored to its end."""
+    version, other = version_of(metric, "one"), version_of(metric, "another")
+    runs = runs_on(metric)
+    score_all(version, runs, {"profanity": lambda scores: scores})
+    score_all(other, runs, {"profanity": lambda scores: scores})
+    Result.objects.update(ci_low=0.3, ci_high=0.9)
+    for number, scoring in enumerate(version.scorings.order_by("pk")):
+        width = (0.001, 0.002, 0.004, 0.9)[number]
+        first_slice = Result.objects.filter(scoring=scoring, slice__endswith=":all")
+        first_slice.update(ci_low=0.5, ci_high=0.5 + width)
+    version.scorings.filter(pk=scoring.pk).update(state="cancelled")
+    margins = checks.margins_of(version)
+    ranked_measures = {measure.key for measure in metric.formula.ranked}
+    assert set(margins) == ranked_measures
+    assert list(margins.values()) == pytest.approx(len(margins) * [0.25 * 0.002 / (2 * 1.959964)], rel=1e-6)
+    Result.objects.update(ci_low=None, ci_high=None)
+    assert checks.margins_of(version) == {}
 
 
 def test_the_pause_grows_with_the_checks_in_a_row_that_had_no_answer(settings):
