@@ -46,7 +46,7 @@ def said(*words: str):
 def test_a_row_of_work_says_what_it_is_about_and_how_it_stands(rescored):
     """Programs read these names."""
     scoring = rescored.to_version.scorings.get(model__slug=CAUSAL)
-    Scoring.objects.filter(pk=scoring.pk).update(texts=40, texts_missing=3, lost_files="scores", reason="the disk was full")
+    Scoring.objects.filter(pk=scoring.pk).update(texts=40, texts_missing=3, lost_files="scores")
     evaluation_set = str(scoring.run.protocol.evaluation_set)
     subjects = {
         "runs": {
