@@ -259,7 +259,7 @@ COMMANDS = (
     "set_role nobody viewer",
     f"set_policy {SLUG} --mean-difference 7 --reason none",
 )
-OTHERS = ("data_package.txt", "failures.txt", "letters.txt", "options.txt", "settings.txt")
+OTHERS = ("card_drawings.txt", "data_package.txt", "failures.txt", "letters.txt", "options.txt", "settings.txt")
 # What the board notes for itself alone.
 WITHOUT_ROWS = {"CacheEntry", "OutboxMessage", "Pulse", "ScorerProbe", "SearchPage", "SearchState"}
 PERSONAL = {"operate": "olga", "admin": "olga", "submissions": "ada", "submit": "ada", "accounts": "ada"}
