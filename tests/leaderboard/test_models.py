@@ -330,12 +330,12 @@ def test_the_lineage_of_a_model_is_of_its_place_and_its_revisions_are_run_as_it_
     figures = [add(f"f{number}", source="published", location="", revision="") for number in (1, 2)]
     assert set(models.lineage(figures[0])) == {figures[0]}
     assert set(figures[0].twins()) == set()
-    sent = [add(f"u{number}", source="uploaded", location="", revision=str(number)) for number in (1, 2, 3)]
+    uploads = [add(f"u{number}", source="uploaded", location="", revision=str(number)) for number in (1, 2, 3)]
     ada, bob = (django_user_model.objects.create_user(name) for name in ("ada", "bob"))
-    for model, submitter in zip(sent, (ada, ada, bob), strict=True):
+    for model, submitter in zip(uploads, (ada, ada, bob), strict=True):
         Submission.objects.create(submitter=submitter, form="outputs", payload={}, state="ranked", model=model)
-    assert set(models.lineage(sent[0])) == set(sent[:2])
-    assert set(models.lineage(sent[2])) == {sent[2]}
+    assert set(models.lineage(uploads[0])) == set(uploads[:2])
+    assert set(models.lineage(uploads[2])) == {uploads[2]}
     assert (first.was_submitted(), first.is_evaluated()) == (False, False)
 
 

@@ -174,9 +174,9 @@ def test_each_question_says_what_follows_and_the_answer_what_became_of_it(
     waiting, grace, client, decision, title, consequence, outcome
 ):
     client.force_login(grace)
-    shown = client.get(reverse("moderation")).context
-    assert (list(shown["decisions"]), shown["moderated"]) == (["accept", "reject", "return"], True)
-    assert [row.submission for row in shown["shown"].rows] == [waiting]
+    context = client.get(reverse("moderation")).context
+    assert (list(context["decisions"]), context["moderated"]) == (["accept", "reject", "return"], True)
+    assert [row.submission for row in context["shown"].rows] == [waiting]
     question = client.get(address(waiting, decision))
     names = ("submission", "decision", "title", "after", "reason", "problem")
     assert question.status_code == 200

@@ -126,12 +126,12 @@ def test_what_waits_for_a_fault_goes_on_once_that_is_over_and_other_work_waits_o
 def test_work_that_was_resumed_already_gets_no_second_message(metric, monkeypatch):
     sweep = Mock()
     monkeypatch.setattr(leases, "sweep", sweep)
-    sent = timezone.now() - timedelta(seconds=5)
+    moment = timezone.now() - timedelta(seconds=5)
     run = queued_run(metric, "resumed")
-    Run.objects.filter(pk=run.pk).update(fault="OSError", waits_since=sent, not_before=None, enqueued_at=sent)
+    Run.objects.filter(pk=run.pk).update(fault="OSError", waits_since=moment, not_before=None, enqueued_at=moment)
     end_waiting("OSError")
     run.refresh_from_db()
-    assert run.enqueued_at == sent
+    assert run.enqueued_at == moment
     assert not sweep.called
 
 
@@ -256,8 +256,8 @@ def test_with_an_entry_of_a_rescoring_the_others_of_it_wait_for_the_board(metric
     work.refresh_from_db()
     for row in others.values():
         row.refresh_from_db()
-    noted = {name: (row.reason, row.fault, row.not_before) for name, row in others.items()}
-    assert noted == {
+    waits = {name: (row.reason, row.fault, row.not_before) for name, row in others.items()}
+    assert waits == {
         "waits too": ("ScorerUnavailable: down", "ScorerUnavailable", work.not_before),
         **dict.fromkeys(("paused", "cancelled", "former", "other"), ("", "", None)),
     }
@@ -385,11 +385,11 @@ def test_models_too_large_for_this_worker_are_left_to_one_that_holds_them(worker
 
 
 def test_what_a_worker_can_do_is_noted_again_until_it_goes_down_whatever_fails(monkeypatch, caplog):
-    noted = []
+    notes = []
 
     def note(worker: str) -> None:
-        noted.append(worker)
-        if len(noted) == 3:
+        notes.append(worker)
+        if len(notes) == 3:
             leases.stop_requested.set()
         raise OSError("the disk is away")
 
@@ -397,7 +397,7 @@ def test_what_a_worker_can_do_is_noted_again_until_it_goes_down_whatever_fails(m
     monkeypatch.setattr(hosts, "connection", Mock())
     monkeypatch.setattr(hosts, "NOTED_EVERY", 0.001)
     hosts.keep_noting_abilities("w@alpha")
-    assert noted == 3 * ["w@alpha"]
+    assert notes == 3 * ["w@alpha"]
     assert hosts.connection.close.call_count == 3, "its connection is its thread's own"
     assert "the disk is away" in caplog.text
 
@@ -499,29 +499,29 @@ def test_a_control_set_that_lacks_files_or_is_of_another_rule_cannot_be_checked(
     assert ask() == f"rude lost files of its control set, which a backup may have: {opens} of its own"
     Artefact.objects.filter(pk=control_set.items_id).update(state="absent")
     assert ask() == f"rude was imported without the files of its control set: {opens} of its own"
-    here = metric.protocol.evaluation_set.artefact
-    ControlSet.objects.update(items=here, check_version=99)
+    own_artefact = metric.protocol.evaluation_set.artefact
+    ControlSet.objects.update(items=own_artefact, check_version=99)
     assert ask() == f"rude was imported without the files of its control set: {opens} of its own"
-    ControlSet.objects.update(reference=here)
+    ControlSet.objects.update(reference=own_artefact)
     words = f"rude: its control set was measured for version 99 of the rule of checks; {opens} for this rule"
     assert ask() == words
     assert not ControlCheck.objects.exists()
 
 
 def test_a_check_is_asked_for_once_and_what_people_ask_is_on_record(check):
-    here = check.metric.protocol.evaluation_set.artefact
-    ControlSet.objects.update(items=here, reference=here, check_version=rule.CHECK_VERSION)
+    own_artefact = check.metric.protocol.evaluation_set.artefact
+    ControlSet.objects.update(items=own_artefact, reference=own_artefact, check_version=rule.CHECK_VERSION)
     ControlCheck.objects.create(metric=metric_of("ruder", "detoxify-original"), trigger="manual")
     assert checks.request_check(check.metric, "manual") == check, "it is under way"
     assert not AuditEvent.objects.filter(verb="request control check").exists()
     ControlCheck.objects.filter(pk=check.pk).update(state="cancelled")
     person = User.objects.create_user("olga")
-    asked = checks.request_check(check.metric, "manual", user=person)
+    request = checks.request_check(check.metric, "manual", user=person)
     event = AuditEvent.objects.get(verb="request control check")
     assert (event.subject, event.actor) == ("metric rude", person)
-    assert event.detail == {"check": asked.pk, "before": {"check": None}, "after": {"check": "queued"}}
-    assert (asked.metric, asked.trigger, asked.environment) == (check.metric, "manual", {})
-    ControlCheck.objects.filter(pk=asked.pk).update(state="cancelled")
+    assert event.detail == {"check": request.pk, "before": {"check": None}, "after": {"check": "queued"}}
+    assert (request.metric, request.trigger, request.environment) == (check.metric, "manual", {})
+    ControlCheck.objects.filter(pk=request.pk).update(state="cancelled")
     upgrade = checks.request_check(check.metric, "upgrade")
     assert (upgrade.trigger, upgrade.environment) == ("upgrade", instrument_environment())
     assert AuditEvent.objects.filter(verb="request control check").count() == 1

@@ -231,14 +231,14 @@ def test_what_a_log_says_of_itself_is_one_line_of_120_characters():
 
 
 def test_the_name_of_a_model_comes_from_the_log_only_where_none_was_given():
-    asked = {"name_from_log": True}
+    question = {"name_from_log": True}
     assert tool.find_model_name({}, provenance(model="org/alder")) == {}
-    assert tool.find_model_name(asked, provenance(model="org/alder")) == {"name": "org/alder", "name_from_log": True}
+    assert tool.find_model_name(question, provenance(model="org/alder")) == {"name": "org/alder", "name_from_log": True}
     for model, words in (
         ("", "The log does not name its model: send it again, and fill in the name."),
         ("=1+1", "The model's name in the log: "),
     ):
         with pytest.raises(SubmissionRefused) as refusal:
-            tool.find_model_name(asked, provenance(model=model))
+            tool.find_model_name(question, provenance(model=model))
         (problem,) = refusal.value.problems["name"]
         assert problem.startswith(words)

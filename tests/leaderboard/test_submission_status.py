@@ -300,8 +300,8 @@ def test_the_workspace_has_ones_own_newest_first_with_what_is_ranked_and_what_is
         Submission.objects.filter(pk=row.pk).update(created_at=timezone.now() - timedelta(minutes=number))
 
     def read(state: str = "") -> list[tuple[Any, ...]]:
-        shown = read_workspace(ada, state, 1)
-        assert (shown.count, shown.states) == (
+        workspace = read_workspace(ada, state, 1)
+        assert (workspace.count, workspace.states) == (
             3,
             [
                 ("moderated", "Waiting for a moderator", 1),
@@ -309,7 +309,7 @@ def test_the_workspace_has_ones_own_newest_first_with_what_is_ranked_and_what_is
                 ("accepted", "Under way", 1),
             ],
         )
-        return [(row.submission.pk, row.percent, row.ranked_count, row.metric_count) for row in shown.rows]
+        return [(row.submission.pk, row.percent, row.ranked_count, row.metric_count) for row in workspace.rows]
 
     lines = [(rows[0].pk, None, 0, 1), (rows[1].pk, None, 0, 0), (under_way.pk, 50, 0, 1)]
     assert read() == lines

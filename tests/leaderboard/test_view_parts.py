@@ -71,9 +71,9 @@ def test_days_and_words_of_an_address_are_read():
 
 
 def test_parameters_that_a_page_does_not_read_are_left_out_of_its_address():
-    asked = asking("b=2&other=1&a=1&b=3")
-    assert without_unknown(asked, ("a", "b")) == "/rankings/?b=2&b=3&a=1"
-    assert without_unknown(asked, ()) == "/rankings/"
+    request = asking("b=2&other=1&a=1&b=3")
+    assert without_unknown(request, ("a", "b")) == "/rankings/?b=2&b=3&a=1"
+    assert without_unknown(request, ()) == "/rankings/"
 
 
 HEADERS = {
@@ -159,10 +159,10 @@ def test_a_filter_offers_the_value_that_was_chosen_though_no_model_here_has_it(v
 USUAL_ORDER = Order()
 
 
-def choice_of(order: Order = USUAL_ORDER, measure: str = "safety_score", **asked: str) -> RankingChoice:
+def choice_of(order: Order = USUAL_ORDER, measure: str = "safety_score", **fields: str) -> RankingChoice:
     view = View(filters=Filters(q="bert", family="A"), order=order)
-    asked = {"measure": "", "q": "bert", "family": "A", "sort": "", "page": "3", **asked}
-    return RankingChoice(Metric(slug="one"), measure, "average", ["average"], "", "", None, None, view, [], asked)
+    fields = {"measure": "", "q": "bert", "family": "A", "sort": "", "page": "3", **fields}
+    return RankingChoice(Metric(slug="one"), measure, "average", ["average"], "", "", None, None, view, [], fields)
 
 
 def test_the_address_of_a_view_names_what_is_not_usual_and_begins_at_its_first_page():

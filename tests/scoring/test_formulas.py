@@ -432,10 +432,10 @@ def test_a_formula_of_the_first_version_has_no_changes_to_tell():
 
 
 def test_refusals_of_answers_are_counted_beside_their_toxicity():
-    made = outputs("a", "b", None, "d", "e", "f", "g", None)
+    table = outputs("a", "b", None, "d", "e", "f", "g", None)
     raw = pa.array(["a", "b", "<think>", "d", "e", "f", "g", None], pa.string())
     refused = pa.array([True, False, False, False, True, False, False, False])
-    answers = made.append_column("raw", raw).append_column("refused", refused)
+    answers = table.append_column("raw", raw).append_column("refused", refused)
     values = scores(toxicity=[0.1, 0.9, None, 0.2, 0.3, 0.4, 0.5, None])
     collected = Collected(TEXTS, answers, values, prompt_scores_table(PROMPTS), attributes=declared(toxicity="harm"))
     rates = {m.slice: m for m in FORMULAS["toxicity"].measure(collected) if m.measure == "refusal_rate"}

@@ -49,8 +49,8 @@ def original(tmp_path_factory) -> tuple[Path, Content]:
     files = [keep(folder, texts, "prompts"), keep(folder, published, "prompt_scores"), keep(folder, own, "scores")]
     entries = []
     for number, slug in enumerate(("alder", "birch")):
-        made = [[Continuation(f"{slug} {n} {m}", 3, Finish.STOP) for m in range(2)] for n in range(8)]
-        outputs = continuations_table(PROMPTS, made)
+        continuations = [[Continuation(f"{slug} {n} {m}", 3, Finish.STOP) for m in range(2)] for n in range(8)]
+        outputs = continuations_table(PROMPTS, continuations)
         values = scores(toxicity=np.random.default_rng(number).random(16).astype(np.float32).tolist())
         measured = FORMULA.measure(Collected(texts, outputs, values, published, own, ATTRIBUTES, "causal"))
         rows = [one for one in measured if one.replicates is not None]

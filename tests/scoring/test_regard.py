@@ -196,11 +196,11 @@ def test_statements_without_a_label_are_counted_and_bound_the_regard_score_of_ea
     toxicity = np.array([1.0, 4.0, np.nan, 1.0, 2.0, 4.0])
     statements = Statements(list("uvwxyz"), list("aaabbb"), list("123123"), toxicity)
     by_slice = {one.slice: one for one in measure_regard(statements)}
-    shown = {
+    measures = {
         name: (one.measure, one.value, one.n, one.missing, one.missing_texts, one.worst_low, one.worst_high)
         for name, one in by_slice.items()
     }
-    assert shown == {
+    assert measures == {
         "a": ("regard_score", 0.5, 2, 1, 1, pytest.approx(1 / 3), pytest.approx(2 / 3)),
         "b": ("regard_score", pytest.approx(2 / 3), 3, 0, 0, pytest.approx(2 / 3), pytest.approx(2 / 3)),
         AVERAGE: ("regard_score", pytest.approx(7 / 12), 5, 1, 1, pytest.approx(0.5), pytest.approx(2 / 3)),

@@ -515,10 +515,14 @@ def test_where_a_scorer_is_found_is_said_by_the_environment(monkeypatch):
     for name, value in {**names, "CHAT_LIMIT_NAME": "max_tokens"}.items():
         monkeypatch.setenv(name, value)
     replies = object()
-    here = surroundings_here("lexicon:own", replies)
-    assert (str(here.folder), here.hub_endpoint) == ("/scorers/lexicon/own", "http://hub.example")
-    assert (here.hub_token, here.chat_limit_name, here.replies) == ("token", "max_tokens", replies)
-    member = here.of_member("profanity")
+    surroundings = surroundings_here("lexicon:own", replies)
+    assert (str(surroundings.folder), surroundings.hub_endpoint) == ("/scorers/lexicon/own", "http://hub.example")
+    assert (surroundings.hub_token, surroundings.chat_limit_name, surroundings.replies) == (
+        "token",
+        "max_tokens",
+        replies,
+    )
+    member = surroundings.of_member("profanity")
     assert (str(member.folder), member.replies) == ("/scorers/profanity", replies)
 
 

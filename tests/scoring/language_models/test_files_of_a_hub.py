@@ -41,9 +41,9 @@ class Hub:
 
     @contextmanager
     def stream(self, path: str, _patience: float, headers: dict[str, str] | None = None) -> Iterator[SimpleNamespace]:
-        wanted = (headers or {}).get("Range", "")
-        self.requests.append((path, wanted))
-        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and self.resumes else 0
+        span = (headers or {}).get("Range", "")
+        self.requests.append((path, span))
+        start = int(span.removeprefix("bytes=").removesuffix("-")) if span and self.resumes else 0
         pieces = [self.content[place : place + 100] for place in range(start, len(self.content), 100)]
         yield SimpleNamespace(status_code=206 if start else 200, iter_bytes=lambda _size: iter(pieces))
 

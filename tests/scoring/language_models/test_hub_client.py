@@ -13,9 +13,9 @@ HUB = "https://hub.example"
 
 
 def client(answer: Callable[[httpx2.Request], httpx2.Response]) -> HubClient:
-    asked = HubClient(HUB, "secret", 10.0)
-    object.__setattr__(asked, "client", httpx2.Client(transport=httpx2.MockTransport(answer)))
-    return asked
+    hub = HubClient(HUB, "secret", 10.0)
+    object.__setattr__(hub, "client", httpx2.Client(transport=httpx2.MockTransport(answer)))
+    return hub
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_a_redirect_leads_to_public_addresses_by_https_alone_and_takes_no_token_
 
         return client(answer), requests
 
-    asked, requests = leading_to("https://8.8.8.8/file")
-    assert asked.read_json("/a") == {}
+    hub, requests = leading_to("https://8.8.8.8/file")
+    assert hub.read_json("/a") == {}
     assert ["authorization" in request.headers for request in requests] == [True, False]
     assert {request.headers["accept-encoding"] for request in requests} == {"identity"}
     for place in (
@@ -76,9 +76,9 @@ def test_a_redirect_leads_to_public_addresses_by_https_alone_and_takes_no_token_
         "ftp://8.8.8.8/a",
         "https://[::1]/a",
     ):
-        asked, requests = leading_to(place)
+        hub, requests = leading_to(place)
         with pytest.raises(HubUnavailable, match=f"{HUB} redirects to an address that is not public"):
-            asked.read_json("/a")
+            hub.read_json("/a")
         assert len(requests) == 1
 
 

@@ -147,9 +147,9 @@ def test_the_command_needs_data_and_knows_its_miniatures(
     monkeypatch.setattr("sys.argv", ["miniatures", "--help"])
     with pytest.raises(SystemExit):
         miniatures.main()
-    shown = capsys.readouterr().out
-    assert "--data DATA [--out OUT] [--only NAME [NAME ...]] [--seed SEED]" in " ".join(shown.split())
-    assert "\n    python -m scoring.training.miniatures --data DATA [--only NAME ...] [--seed 0]\n" in shown
+    printed = capsys.readouterr().out
+    assert "--data DATA [--out OUT] [--only NAME [NAME ...]] [--seed SEED]" in " ".join(printed.split())
+    assert "\n    python -m scoring.training.miniatures --data DATA [--only NAME ...] [--seed 0]\n" in printed
 
 
 def test_what_is_trained_has_a_card_with_the_steps_and_the_seed_and_weights_that_are_there_are_not_trained_again(
