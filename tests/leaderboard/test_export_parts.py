@@ -636,12 +636,18 @@ def test_an_import_makes_the_same_rows_and_an_export_of_them_the_same_bytes(pack
     assert check.pk > version.opened_because_id
 
 
-def test_an_import_brings_the_files_that_are_lost_and_notes_those_that_it_lacks(package):
-    export, _ = package
-    lost = next((export.path / "artefacts").iterdir())
-    name = f"{lost.stem[:2]}/{lost.stem}.parquet"
+def lose_file(package: Path) -> tuple[str, bytes]:
+    """Delete one file of the package from the board's storage; returns its name and content."""
+    digest = next((package / "artefacts").iterdir()).stem
+    name = f"{digest[:2]}/{digest}.parquet"
     content = read_stored(name)
     board_storage().delete(name)
+    return name, content
+
+
+def test_an_import_brings_the_files_that_are_lost_and_notes_those_that_it_lacks(package):
+    export, _ = package
+    name, content = lose_file(export.path)
     import_package(export.path)
     assert read_stored(name) == content
     assert set(Artefact.objects.filter(state="absent").values_list("sha256", flat=True)) == {
@@ -673,10 +679,7 @@ WRONG: tuple[tuple[str, Callable[[Rows], object], str], ...] = (
 
 def test_an_edited_row_is_refused_by_its_number_and_nothing_of_the_package_stays(package):
     export, _ = package
-    lost = next((export.path / "artefacts").iterdir())
-    name = f"{lost.stem[:2]}/{lost.stem}.parquet"
-    content = read_stored(name)
-    board_storage().delete(name)
+    name, content = lose_file(export.path)
     for table, change, words in WRONG:
         path = export.path / "tables" / f"{table}.parquet"
         whole = path.read_bytes()
